@@ -528,25 +528,30 @@ class Gather(Op):
 
     A negative position counts from the end; one outside `x` is moved to the nearest end, so that no kernel reads outside its buffer. `axis`
     counts from the front; it may not be known to be empty, unless `index` is. Where `may_be_empty`, an axis of a free size may turn out to
-    be so, and the elements are zeros then: no guard in front of a run looks into branches and loops.
+    be so, and the elements are zeros then: no guard in front of a run looks into branches and loops. With `inside` every position is known
+    to be at least 0 and less than the axis is long, so that kernels read without looking at it; `inside-positions` finds that out.
     """
 
     x = operand()
     index = operand()
     axis = attr(int)
     may_be_empty = attr(bool, default=False)
+    inside = attr(bool, default=False)
 
     @staticmethod
-    def infer(x: TensorType, index: TensorType, *, axis: int, may_be_empty: bool = False) -> TensorType:
+    def infer(x: TensorType, index: TensorType, *, axis: int, may_be_empty: bool = False, inside: bool = False) -> TensorType:
+        check_attr(not (inside and may_be_empty), "expected positions inside of an axis that has elements but got one that may be empty")
         check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
         check_has_positions(x.shape[axis], index)
         check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
     @staticmethod
-    def reference(x: Array, index: Array, *, axis: int, may_be_empty: bool = False) -> Array:
+    def reference(x: Array, index: Array, *, axis: int, may_be_empty: bool = False, inside: bool = False) -> Array:
         if may_be_empty and not x.shape[axis]:
             return np.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
+        if inside and index.size and not 0 <= index.min() <= index.max() < x.shape[axis]:
+            raise ValueError(f"expected positions from 0 below {x.shape[axis]} but got {index.min()} to {index.max()}")
         return take(x, index, axis)
 
 

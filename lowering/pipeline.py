@@ -23,6 +23,7 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.analysis.program import Program, has_prepare
+from polyreme.lowering.decompose.inside_positions import InsidePositions
 from polyreme.lowering.decompose.look_at_positions import LookAtPositions
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.decompose.places import ComputePlaces
@@ -54,6 +55,7 @@ from polyreme.lowering.schedule.choose_schedules import ChooseSchedules
 from polyreme.lowering.schedule.group_adaptive_pooling import GroupAdaptivePooling
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.schedule.group_padded_windows import GroupPaddedWindows
+from polyreme.lowering.schedule.group_turned_convolutions import GroupTurnedConvolutions
 from polyreme.lowering.schedule.regions import is_host_op, makes_size, runs_in_parts, sizes_learnt
 from polyreme.lowering.schedule.rounds import CutScans
 from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
@@ -66,7 +68,7 @@ from polyreme.lowering.transforms.fuse import Fuse
 from polyreme.lowering.transforms.group_attention import GroupAttention
 from polyreme.lowering.transforms.integer_products import IntegerProducts
 from polyreme.lowering.transforms.join_products import JoinProducts
-from polyreme.lowering.transforms.long_reductions import ReduceRowsFirst
+from polyreme.lowering.transforms.long_reductions import ReduceRowsFirst, ReduceWholeImages
 from polyreme.lowering.transforms.move_pads import MovePads
 from polyreme.lowering.transforms.scan_steps import HoistFromScans, UnrollScans
 from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
@@ -220,6 +222,24 @@ class MakeAdaptivePoolings(FuncPass):
         GroupAdaptivePooling(find_target(self.target, self.cpu or None)).run_on(func)
 
 
+@register_pass
+@dataclass(frozen=True)
+class MakeTurnedConvolutions(FuncPass):
+    """Before and after: `tensor` ops, groups among them. Convolutions write channels first where they are read so, on `target`.
+
+    It is `GroupTurnedConvolutions` with the machine by name.
+    """
+
+    name: ClassVar[str] = GroupTurnedConvolutions.name
+    takes: ClassVar[tuple[str, ...]] = GroupTurnedConvolutions.takes
+    target: str = "native"
+    cpu: str = ""
+    prepare: str = ""
+
+    def run_on(self, func: Func) -> None:
+        GroupTurnedConvolutions(find_target(self.target, self.cpu or None), self.prepare).run_on(func)
+
+
 def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
 
@@ -253,6 +273,7 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
         Cse(),
         Dce(),
+        InsidePositions(),
         JoinProducts(),
         GroupAttention(),
         ChannelsLast(blocks=target.winograd, row_windows=target.masked),
@@ -260,12 +281,14 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         StackRows(),
         TileBatch(target.caches[1]),
         ExtremesInTwoPasses(),
+        ReduceWholeImages(),
         ReduceRowsFirst(),
         GroupAdaptivePooling(target),
         SinkReshapes(),
         Fuse(write_pads=True),
         GroupInvertedResiduals(target, prepare),
         GroupPaddedWindows(target),
+        GroupTurnedConvolutions(target, prepare),
     ]
 
 
@@ -281,6 +304,7 @@ def _gpu_passes(target: Target, prepare: str) -> list[PassLike]:
         Canonicalize(),
         Cse(),
         Dce(),
+        InsidePositions(),
         SinkReshapes(),
         MovePads(),
         Fuse(write_pads=False),

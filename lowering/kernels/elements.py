@@ -382,7 +382,7 @@ def _gather(r: _Request) -> Value:
         raw = r.of(which, inner)
     else:
         raw = r.emitter.at(which, inner, 1, None, tuple(r.emitter._any_lane(g) for g in r.guards))
-    at = place_named(code, raw, shape_of(x)[axis], lanes)
+    at = code.apply("cast", raw, dtype=index) if r.op.attributes["inside"] else place_named(code, raw, shape_of(x)[axis], lanes)
     places = (*r.places[:axis], position(at), *r.places[axis + rank :])
     if not r.op.attributes["may_be_empty"]:
         return r.of(x, places)

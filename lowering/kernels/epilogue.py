@@ -24,7 +24,8 @@ class Epilogue:
     """The group's results as functions of the contract's elements.
 
     `values` are the results before their final reshapes, all of one `shape` and of the contract's rank. Result element `y` of an axis needs
-    the contract's elements from `y * step` on, `reach` of them: both 1 without pooling.
+    the contract's elements from `y * step` on, `reach` of them: both 1 without pooling. Where it is `turned` there is one result, with the
+    last axis, the channels, in second place.
     """
 
     contract: tensor.Contract | tensor.Reduce
@@ -32,6 +33,7 @@ class Epilogue:
     shape: tuple[Dim, ...]
     steps: tuple[Dim, ...]
     reaches: tuple[Dim, ...]
+    turned: bool = False
 
     @property
     def pools(self) -> bool:
@@ -142,15 +144,22 @@ def position_at(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:
     return Position(base + plus, (), step)
 
 
-def find_epilogue(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilogue | None:
-    """The epilogue of a group, or None when something other than elementwise ops, one pooling and final reshapes follows the contract."""
+def find_epilogue(request: Request, contract: tensor.Contract | tensor.Reduce, turned: bool = False) -> Epilogue | None:
+    """The epilogue of a group, or None when something other than elementwise ops, one pooling and final reshapes follows the contract; with
+    `turned` also a transpose, which puts channels in front of pixels, as the last op.
+    """
     shape = shape_of(contract.result)
     rank = len(shape)
     before: dict[Value, None] = {contract.result: None}
     after: dict[Value, None] = {}
     reshaped: dict[Value, Value] = {}
     window: tensor.Window | None = None
+    turn = request.results[0].producer(tensor.Transpose) if turned and len(request.results) == 1 else None
+    if turn is not None and turn.perm != channels_first(rank):
+        return None
     for op in request.ops():
+        if op is turn:
+            continue
         touched = [v for v in op.operands if v in before or v in after or v in reshaped or (window is not None and v is window.result)]
         if not touched:
             continue
@@ -170,7 +179,8 @@ def find_epilogue(request: Request, contract: tensor.Contract | tensor.Reduce) -
             after[op.result] = None
         else:
             return None
-    values = tuple(reshaped.get(v, v) for v in request.results)
+    ends = request.results if turn is None else [turn.x]
+    values = tuple(reshaped.get(v, v) for v in ends)
     stage = after if window is not None else before
     if not values or any(v not in stage for v in values):
         return None
@@ -180,7 +190,12 @@ def find_epilogue(request: Request, contract: tensor.Contract | tensor.Reduce) -
         for axis, size, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
             steps[axis] = stride
             reaches[axis] = (size - 1) * dilation + 1
-    return Epilogue(contract, values, shape_of(values[0]), tuple(steps), tuple(reaches))
+    return Epilogue(contract, values, shape_of(values[0]), tuple(steps), tuple(reaches), turn is not None)
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """The order of axes that puts the last one, the channels, in second place."""
+    return (0, rank - 1, *range(1, rank - 1))
 
 
 def _rank(value: Value) -> int:

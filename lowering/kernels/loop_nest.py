@@ -100,12 +100,13 @@ def vector_loop_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: li
 @dataclass(frozen=True)
 class NestSchedule(Schedule, kind="nest"):
     """How threads share a nest: the iterations over its first `axes`, so many `together` in a loop of their own, `grain` of these at a
-    time. The axes further in are looped over inside.
+    time. The axes further in are looped over inside. Up to `alone` iterations are the calling thread's, in a plain loop for each axis.
     """
 
     axes: int
     grain: int = 1
     together: int = 1
+    alone: int = 0
 
 
 def choose_nest(target: Target, sizes: Sequence[Dim], cycles: float, has_free_sizes: bool) -> NestSchedule | None:
@@ -126,7 +127,8 @@ def choose_nest(target: Target, sizes: Sequence[Dim], cycles: float, has_free_si
         taken += 1
     each_cycles = max(cycles * estimate(dims.product(sizes[taken:])), 1)
     together = iterations_together(dims.product(sizes[:taken])) if each_cycles < CHEAP_CYCLES and has_free_sizes else 1
-    return NestSchedule(taken, max(1, ceil(target.grain_cycles / each_cycles / together)), together)
+    alone = int(target.serial_cycles / each_cycles) if together > 1 and taken > 1 else 0
+    return NestSchedule(taken, max(1, ceil(target.grain_cycles / each_cycles / together)), together, alone)
 
 
 def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:
@@ -160,14 +162,24 @@ def write_nest(code: Code, sizes: Sequence[Dim], schedule: NestSchedule | None, 
         nest(sizes[taken:], [position(x) for x in (places or code.split(at.scalar(code), outer))])
         return code.following(places, outer) if places else []
 
-    with code.parallel(dims.ceildiv(total, together), grain=schedule.grain) as iv:
-        if together == 1:
-            iteration(position(iv), [])
-        else:
-            first = code.mul(iv, together)
-            # Divided once; the others are counted on.
-            places = [code.value(x) for x in code.split(first, outer)] if len(outer) > 1 else []
-            run(code, first, code.min(code.add(first, together), total), 1, places, iteration)
+    def shared() -> None:
+        with code.parallel(dims.ceildiv(total, together), grain=schedule.grain) as iv:
+            if together == 1:
+                iteration(position(iv), [])
+            else:
+                first = code.mul(iv, together)
+                # Divided once; the others are counted on.
+                places = [code.value(x) for x in code.split(first, outer)] if len(outer) > 1 else []
+                run(code, first, code.min(code.add(first, together), total), 1, places, iteration)
+
+    few = code.condition("le", total, schedule.alone)
+    if not isinstance(few, Value):
+        shared()
+        return
+    with code.when(few):
+        nest(sizes, [])
+    with code.when(few, then=False):
+        shared()
 
 
 def iterations_together(count: Dim) -> int:

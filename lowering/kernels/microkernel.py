@@ -42,6 +42,10 @@ MOST_UNROLLED = 32
 STEPS_TOGETHER = 8
 # Vectors of a panel of B that stay in L1 beside what else a tile reads.
 L1_PANEL_VECTORS = 256
+# Cycles in which a vector of a panel comes from L2.
+L2_VECTOR_CYCLES = 1.6
+# From so many rows of a tile on not every smaller number has a tile of its own.
+LEAST_BETWEEN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,20 +387,60 @@ def tile_rows_overlapping(code: Code, count: Value, sizes: Sequence[int], body: 
             body(code.min(loop.iv, code.sub(count, size)), size)
 
 
-def tile_rows_with_rest(code: Code, count: Value, sizes: Sequence[int], body: Callable[[Index, int], None], name: str = "row") -> None:
-    """As `tile_rows`, for a count that is not known, where rows may be computed twice. What whole tiles of the first size leave is one tile
-    of the least size that covers it, and ends with the last row, over rows of the one before; a few small tiles would wait for each sum.
-    Counts below the first size take tiles of one size likewise.
+def paired_sizes(most: int) -> list[int]:
+    """Sizes for `tile_rows_in_pairs`, so that two cover closely what is between the first one and twice that: all where tiles are of few
+    rows, else two between the first one and half of it, and powers of two.
+    """
+    if most < LEAST_BETWEEN:
+        return [*range(most, 0, -1)]
+    between = [most * 4 // 5, -(-most * 5 // 8)]
+    return [most, *between, *(1 << n for n in reversed(range((most - 1).bit_length())) if 1 << n < between[-1])]
+
+
+def _ends_of_rows(sizes: Sequence[int], vectors: int) -> dict[int, tuple[int, int]]:
+    """For numbers of rows below twice the first size the one or two tiles, of these sizes and no more rows than there are, that cover them
+    in the fewest cycles, by the last number that has the same ones. The first of two is the larger one; none is of 0 rows.
+    """
+
+    def cycles(size: int) -> float:
+        # The weights of few rows are waited for.
+        return max(step_cycles(size, vectors), vectors * L2_VECTOR_CYCLES) if size else 0
+
+    ends = [(0, 0)]
+    for rows in range(1, 2 * sizes[0]):
+        pairs = [(p, q) for p in sizes for q in (*sizes, 0) if q <= p <= rows and (p == rows if q == 0 else p + q >= rows)]
+        ends.append(min(pairs, key=lambda pair: (cycles(pair[0]) + cycles(pair[1]), pair)))
+    return {rows: pair for rows, pair in enumerate(ends) if ends[rows + 1 : rows + 2] != [pair]}
+
+
+def tile_rows_in_pairs(
+    code: Code, count: Value, sizes: Sequence[int], vectors: int, body: Callable[[Index, int], None], name: str = "row"
+) -> None:
+    """As `tile_rows`, for a count that is not known, where rows may be computed twice, by tiles of so many `vectors`: tiles of the first
+    size, and for the last rows, if these do not cover all, one or two of those that `paired_sizes` gives. The last tile ends with the last
+    row. A rest of few rows alone would wait for each sum and for its weights.
     """
     largest = sizes[0]
-    done = code.value(code.mul(code.div(count, largest), largest))
-    left, chosen = code.value(code.sub(count, done)), code.value(sizes[-1])
-    for size in reversed(sizes[:-1]):
-        wanted = code.apply("and", code.apply("lt", chosen, left), code.apply("le", code.value(size), count))
-        chosen = code.apply("select", wanted, code.value(size), chosen)
+    left = code.value(code.mod(count, largest))
+    # The last rows are those that are left, with those of the tile before, if there is one.
+    has_one = code.apply("and", code.apply("ge", count, code.value(largest)), code.apply("gt", left, code.value(0)))
+    rows = code.apply("select", has_one, code.value(code.add(left, largest)), left)
+    start = code.value(code.sub(count, rows))
+    first, last = code.value(0), code.value(0)
+    for most, (p, q) in reversed([*_ends_of_rows(sizes, vectors).items()]):
+        here = code.apply("le", rows, code.value(most))
+        first = code.apply("select", here, code.value(p), first)
+        last = code.apply("select", here, code.value(q), last)
     for size in sizes:
-        meant = code.apply("eq", chosen, code.value(size))
-        with code.loop(0 if size == largest else done, code.apply("select", meant, count, done), step=size, name=name) as loop:
+        one, other = (code.apply("select", code.apply("eq", end, code.value(size)), code.value(1), code.value(0)) for end in (first, last))
+        begin = code.apply("select", code.apply("eq", first, code.value(size)), start, code.value(code.sub(count, size)))
+        # As many iterations as tiles of this size: the second one of two is moved to the end.
+        stop = code.value(code.add(begin, code.mul(code.add(one, other), size)))
+        if size == largest:
+            whole = code.apply("gt", start, code.value(0))
+            begin = code.apply("select", whole, code.value(0), begin)
+            stop = code.value(code.add(code.apply("select", whole, start, begin), code.mul(code.add(one, other), size)))
+        with code.loop(begin, stop, step=size, name=name) as loop:
             body(code.min(loop.iv, code.sub(count, size)), size)
 
 

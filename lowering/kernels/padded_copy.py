@@ -19,13 +19,28 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.machines.targets import Target
 
+# Channels of a tile of pixels that no cache of a few ways holds when they are read at one distance.
+MANY_CHANNELS = 16
+
+
+def strides_of_copy(region: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """How a box lies that is cut along its last two axes: with the rows of all channels side by side where there are `MANY_CHANNELS`, whose
+    planes would be a power of two apart, or nearly, and so share few sets of a cache. Any other one is row-major.
+    """
+    rank = len(region)
+    if axes != (rank - 2, rank - 1) or rank < 3 or region[rank - 3] < MANY_CHANNELS:
+        return tuple(prod(region[axis + 1 :]) for axis in range(rank))
+    *around, channels, rows, width = region
+    return (*(prod(region[axis + 1 :]) for axis in range(len(around))), width, channels * width, 1)
+
 
 @dataclass(frozen=True)
 class PaddedCopy:
     """The box of `region` from `starts` on (positions in the unpadded image, maybe negative), of `pad.x`, which lies row-major in `image`.
 
     `edges` tell for each axis whether the box may reach out of the image before it and behind it; `axes` are those along which it is cut.
-    Of the box only the first `needed` positions along each axis are written.
+    Of the box only the first `needed` positions along each axis are written. `strides` tell how the box lies in its memory: row-major, or
+    as `strides_of_copy` has it.
     """
 
     code: Code
@@ -37,6 +52,7 @@ class PaddedCopy:
     edges: tuple[tuple[bool, bool], ...]
     axes: tuple[int, ...]
     needed: tuple[Index, ...]
+    strides: tuple[int, ...]
 
     @property
     def dtype(self) -> ScalarType:
@@ -50,7 +66,7 @@ class PaddedCopy:
 
     @cached_property
     def copy(self) -> Value:
-        """The scratch memory of the box, row-major."""
+        """The scratch memory of the box."""
         return self.code.scratch(prod(self.region), self.dtype)
 
     def make(self) -> Value:
@@ -65,7 +81,7 @@ class PaddedCopy:
             self._line(at, to)
             return
         code, shape = self.code, shape_of(self.pad.x)
-        outside, inside = row_major(shape)[axis], prod(self.region[axis + 1 :])
+        outside, inside = row_major(shape)[axis], self.strides[axis]
         if self.region[axis] == 1 and not any(self.edges[axis]):
             self._axis(axis + 1, code.add(at, code.mul(self.starts[axis], outside)), to)
             return

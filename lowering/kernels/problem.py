@@ -127,9 +127,10 @@ def typical(dim: Dim) -> int:
     return dim if isinstance(dim, int) else TYPICAL
 
 
-def find_problem(request: Request, narrow: bool = False, words: bool = False) -> Problem | None:
+def find_problem(request: Request, narrow: bool = False, words: bool = False, turned: bool = False) -> Problem | None:
     """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None. With `narrow` its
-    operands may be in memory as 16-bit floats. With `words` also one of bytes, as it is: `in_words` makes it one of words.
+    operands may be in memory as 16-bit floats. With `words` also one of bytes, as it is: `in_words` makes it one of words. With `turned`
+    its result may have the channels in front of pixels, by a transpose.
     """
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
@@ -139,7 +140,7 @@ def find_problem(request: Request, narrow: bool = False, words: bool = False) ->
         return None
     if any(d == 0 for t in (contract.a.type, contract.b.type, contract.result.type) for d in t.shape):
         return None
-    epilogue = find_epilogue(request, contract)
+    epilogue = find_epilogue(request, contract, turned)
     if epilogue is None:
         return None
     spec = tensor.ContractSpec(contract.spec)

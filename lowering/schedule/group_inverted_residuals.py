@@ -65,7 +65,7 @@ def _group(middle: Op, target: Target, roles: Mapping[Value, str], prepare: str)
     # If the result is a wide image again, the next block begins with the product that makes it.
     ends = [] if last is None or (after := _reader(last)) is not None and _is_depthwise(after) else [last]
     for roots in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
-        fused = _joined(roots)
+        fused = joined_roots(roots)
         if find_inverted_residual(request_of(fused, target, *facts_of(fused, roles, prepare))) is None:
             fused.drop_operands()
             continue
@@ -111,7 +111,7 @@ def _with_reshapes(roots: list[Op]) -> list[Op]:
     return found
 
 
-def _joined(roots: list[Op]) -> tensor.Fused:
+def joined_roots(roots: list[Op]) -> tensor.Fused:
     """The roots as one."""
     ops = _with_reshapes(roots)
     made = {op.results[0] for op in ops}

@@ -444,7 +444,7 @@ def _gather(converter: _LayoutConverter, op: tensor.Gather, b: Builder) -> _Vers
     if op.x not in converter.versions or len(shape_of(op.index)) != 1:
         return None
     x, perm = converter.versions[op.x]
-    made = b(tensor.Gather, x, converter.plain(op.index, b), axis=perm[op.axis], may_be_empty=op.may_be_empty)
+    made = b(tensor.Gather, x, converter.plain(op.index, b), axis=perm[op.axis], may_be_empty=op.may_be_empty, inside=op.inside)
     return _Version(made, perm)
 
 

@@ -427,7 +427,7 @@ def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Val
             if any(v not in stage or shape_of(v) != shape_of(op.result) for v in touched):
                 return False
             stage.add(op.result)
-        elif isinstance(op, tensor.Window) and window is None and op.x in before and not _is_whole(op):
+        elif isinstance(op, tensor.Window) and window is None and op.x in before and not is_whole(op):
             window = op
         elif isinstance(op, tensor.Reduce) and window is not None and op.x is window.result and not after:
             if op.keepdims or op.axes != tuple(range(len(shape), len(shape_of(op.x)))):
@@ -439,7 +439,7 @@ def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Val
     return bool(results) and all(v in stage for v in results)
 
 
-def _is_whole(window: tensor.Window) -> bool:
+def is_whole(window: tensor.Window) -> bool:
     """Whether a window takes in an image of many pixels whole: its mean reads what is in the cache, while tiles of a convolution would all
     have to wait for it.
     """

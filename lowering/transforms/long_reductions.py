@@ -1,4 +1,4 @@
-"""Full reductions on several threads: rows first, then the rows' results."""
+"""Reductions as those of rows: of everything, by several threads, rows first and then the rows' results; of all pixels of planar images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
-from polyreme.lowering.analysis.rows import is_pooling, shape_of
+from polyreme.lowering.analysis.rows import is_pooling, shape_of, shape_rank
+from polyreme.lowering.transforms.fuse import is_whole
 
 # Fewer elements are read by one thread before others are awake.
 MANY_ELEMENTS = 1 << 19
@@ -53,3 +54,31 @@ def _axes_of_rows(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[int, .
         if elements >= ENOUGH_ROWS * row:
             return tuple(range(first, len(shape))) if row >= LONG_ROW else ()
     return ()
+
+
+@register_pass
+@dataclass(frozen=True)
+class ReduceWholeImages(FuncPass):
+    """reduce(window(x))  ->  reduce(x), where a window takes in all of an image whose pixels lie behind its channels
+
+    Before and after: `tensor` ops.  A pooling has lanes along channels, which for a planar image gathers each of them from another plane,
+    and computes its windows element by element; the pixels of a plane are one row. Windows of few pixels stay, since their mean may wait in
+    the registers of a convolution. Runs when layouts are chosen, before fusion.
+    """
+
+    name: ClassVar[str] = "reduce-whole-images"
+    takes: ClassVar[tuple[str, ...]] = ("tensor",)
+
+    def run_on(self, func: Func) -> None:
+        for op in [op for op in func.block if isinstance(op, tensor.Reduce)]:
+            window = op.x.producer(tensor.Window)
+            if window is None or op.keepdims or not is_whole(window):
+                continue
+            rank = shape_rank(window.x)
+            taps = tuple(range(rank, rank + len(window.axes)))
+            if op.axes != taps or max(window.axes) != rank - 1 or any(n != 1 for n in shape_of(op.result)[min(window.axes) :]):
+                continue
+            op.replace_with(Builder.before_op(op)(tensor.Reduce, window.x, fn=op.fn, axes=window.axes, keepdims=True))
+            op.erase()
+            if not window.is_used:
+                window.erase()

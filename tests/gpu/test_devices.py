@@ -98,7 +98,7 @@ def test_ptx_is_a_level():
 OF_ONE_KIND = {
     "join-products", "group-attention", "group-inverted-residuals", "group-padded-windows", "group-adaptive-pooling", "channels-last",
     "stack-rows", "tile-batch", "extremes-in-two-passes",
-    "reduce-rows-first", "integer-products",
+    "reduce-rows-first", "reduce-whole-images", "group-turned-convolutions", "integer-products",
     "widen-halves", "hoist-from-loops", "hoist-from-scans", "unroll-scans", "move-pads",
 }  # fmt: skip
 

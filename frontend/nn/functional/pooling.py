@@ -217,6 +217,8 @@ def _adaptive(rank: int, x: Tensor, output_size: Any, data_format: str, largest:
     if all(isinstance(size, int) and isinstance(n, int) and n > 0 and size % n == 0 for size, n in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // n for size, n in zip(sizes, wanted, strict=True))
         result = dispatch.call(ops.MaxPool if largest else ops.AvgPool, x, kernel=kernel, strides=kernel)
+    elif all(isinstance(n, int) and n == 1 for n in wanted):
+        result = (max_ if largest else mean)(x, list(range(2, 2 + rank)), keepdim=True)
     else:
         result = x
         for axis, n in enumerate(wanted, 2):

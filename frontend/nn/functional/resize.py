@@ -70,7 +70,7 @@ def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_c
         if align_corners or not times or new != old * times:
             places = multiply(_free_ratio(old, new, factor, align_corners), dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32))
             places = add(places, dispatch.full((), 0.5, f32)) if align_corners else places
-            return dispatch.call(ops.Gather, x, minimum(cast_to(places, i64), dispatch.full((), old - 1, i64)), axis=axis)
+            return dispatch.call(ops.Gather, x, _clamped(cast_to(places, i64), old), axis=axis)
         shape = x.type.shape
         wide = expand(unsqueeze(x, axis + 1), [*shape[: axis + 1], times, *shape[axis + 1 :]])
         return reshape(wide, [*shape[:axis], new, *shape[axis + 1 :]])
@@ -128,6 +128,11 @@ def _free_ratio(old: Dim, new: Dim, factor: float | Tensor, align_corners: bool)
     return size(float(np.float32(1 / np.float32(factor)))) if factor > 0 else divide(size(old), size(new))
 
 
+def _clamped(places: Tensor, size: Dim) -> Tensor:
+    """Places along an axis of `size`, the nearest ones for those outside: kernels see that these need no second look."""
+    return minimum(maximum(places, dispatch.full((), 0, i64)), dispatch.full((), size - 1, i64))
+
+
 def _free_places(ratio: Tensor, new: Dim, cells: Cells | None) -> Tensor:
     """Where the elements of a result of `new` elements are in the operand, float64 [new]; with `cells` by the middles of elements. Other
     places have been rounded to float32.
@@ -152,11 +157,10 @@ def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, al
         ratio = multiply(ratio, minimum(size(new - 1), size(1)))
     cells = None if align_mode or align_corners else _linear_cells(x, axis)
     places = maximum(cast_to(_free_places(ratio, new, cells), dtype), size(0, dtype))
-    last = size(old - 1, i64)
-    low = minimum(cast_to(places, i64), last)
+    low = _clamped(cast_to(places, i64), old)
     share = subtract(places, cast_to(low, dtype))
     total = None
-    for index, part in ((low, subtract(size(1, dtype), share)), (minimum(add(low, size(1, i64)), last), share)):
+    for index, part in ((low, subtract(size(1, dtype), share)), (minimum(add(low, size(1, i64)), size(old - 1, i64)), share)):
         weight = reshape(cast_to(part, x.type.dtype), [-1 if i == axis else 1 for i in range(x.ndim)])
         blended = multiply(dispatch.call(ops.Gather, x, index, axis=axis), weight)
         total = blended if total is None else add(total, blended)
@@ -204,7 +208,7 @@ def _cubic_free_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, ali
     rest = subtract(one, share)
     total = None
     for k, distance, coefficients in ((-1, add(share, one), far), (0, share, near), (1, rest, near), (2, add(rest, one), far)):
-        index = minimum(maximum(add(cast_to(first, i64), number(k, i64)), number(0, i64)), number(old - 1, i64))
+        index = _clamped(add(cast_to(first, i64), number(k, i64)), old)
         weight = reshape(cast_to(polynomial(distance, *coefficients), x.type.dtype), [-1 if i == axis else 1 for i in range(x.ndim)])
         blended = multiply(dispatch.call(ops.Gather, x, index, axis=axis), weight)
         total = blended if total is None else add(total, blended)

@@ -12,7 +12,8 @@ inside.
 If the length of rows is unknown, and they are short, a tile is a run of the image's pixels, counted through rows, each with the place of
 its window. Rows of taps that lie over zeros for all of them are left out.
 
-Pooled results are made from a scratch tile that holds the sums of one panel. `direct_plan.py` decides how the work is cut.
+Pooled results are made from a scratch tile that holds the sums of one panel. Results that have their channels first (`Epilogue.turned`)
+wait in a scratch row of pixels, which is transposed in square blocks. `direct_plan.py` decides how the work is cut.
 """
 
 from __future__ import annotations
@@ -54,15 +55,17 @@ from polyreme.lowering.kernels.microkernel import (
     accumulate,
     join_axes,
     overlapping_sizes,
+    paired_sizes,
     repeat,
     tile_heights,
     tile_rows,
     tile_rows_evenly,
+    tile_rows_in_pairs,
     tile_rows_overlapping,
-    tile_rows_with_rest,
+    transpose_lanes,
     zeros,
 )
-from polyreme.lowering.kernels.padded_copy import PaddedCopy
+from polyreme.lowering.kernels.padded_copy import PaddedCopy, strides_of_copy
 from polyreme.lowering.kernels.plan import KernelPlan, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
@@ -190,7 +193,7 @@ class DirectTask:
             base: Index = p.left.base
             if direct.border is not None:
                 pad = direct.border.pad
-                left = direct.moves(shape_of(pad.x))
+                left = direct.moves(row_major(shape_of(pad.x)))
                 letters = p.left_letters[len(shape_of(pad.x)) :]
                 base = code.sub(0, code.add(0, *(pad.low[axis] * left[c] for axis, c in zip(direct.window.axes, letters, strict=True))))
             moved = self.around if direct.numbered else {**self.around, **dict(zip(direct.spatial, self.pixels0, strict=True))}
@@ -207,6 +210,10 @@ class DirectTask:
             self.block_sums = code.scratch(direct.tile[0] * direct.tile[1] * direct.width, p.dtype)
         if direct.keeps:
             self.sums = code.scratch(prod(self.most) * direct.width, p.dtype)
+        if p.epilogue.turned:
+            # So many pixels of as many rows as a tile has, or as the task has, and what the last block reads beyond.
+            self.pitch = -(-self.most[-1] // direct.lanes) * direct.lanes
+            self.row = code.scratch((1 if direct.numbered else direct.tile[0]) * self.pitch * direct.width, p.dtype)
         end: Index = code.add(first, chunk) if panels % chunk == 0 else code.min(code.add(first, chunk), panels)
         full, rest = divmod(direct.n, direct.width)
         vectors = direct.tile[2]
@@ -248,9 +255,11 @@ class DirectTask:
                 needed[axis] = code.add(code.mul(code.sub(counts[letters[axis]], 1), stride), (taps - 1) * dilation + 1)
         # A region of unknown size may reach further than the image and its padding.
         edges = tuple((pad.low[i] != 0, pad.high[i] != 0 or isinstance(counts.get(letters[i], 0), Value)) for i in range(rank))
-        copy = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes, tuple(needed)).make()
-        self.image = copy if p.word_letter is None else code.words(copy)
-        return direct.moves(region)
+        strides = strides_of_copy(region, direct.window.axes if p.word_letter is None else ())
+        copy = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes, tuple(needed), strides)
+        made = copy.make()
+        self.image = made if p.word_letter is None else code.words(made)
+        return direct.moves(strides)
 
     # --- tiles
 
@@ -294,9 +303,11 @@ class DirectTask:
                     # Sums that wait are added to once.
                     tile_rows_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
                 elif isinstance(width, Value) and not direct.keeps:
-                    tile_rows_with_rest(code, width, tile_heights(wide, width), tile, "x")
+                    tile_rows_in_pairs(code, width, paired_sizes(wide), vectors, tile, "x")
                 else:
                     tile_rows(code, width, tile_heights(wide, width), tile, "x")
+                if self.p.epilogue.turned:
+                    self._turn(y, rows, lane0, vectors, valid)
 
             if above:
                 tile_rows(code, above[0], tile_heights(high, above[0]), row, "y")
@@ -426,7 +437,8 @@ class DirectTask:
         places = [[s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)] for offset in offsets]
         first = code.add(0, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
         moved: list[Index] = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
-        return DirectPixels(places, first, moved, self._kept_at(corner, offsets) if self.direct.keeps else [])
+        kept = self._kept_at(corner, offsets) if self.direct.keeps else self._in_row(corner, offsets) if self.p.epilogue.turned else []
+        return DirectPixels(places, first, moved, kept)
 
     def _run_of(self, at: Index, count: int) -> DirectPixels:
         """Pixels that follow each other, from number `at` of the task's on."""
@@ -548,14 +560,62 @@ class DirectTask:
         masks = self._masks(len(acc[0]), valid)
         current: list[Value] = []
         emitter = p.epilogue.emitter(code, self.buffers, VectorLeaf(lambda _: current[0]))
-        for pixel, line in zip(pixels.places, acc, strict=True):
+        for i, (pixel, line) in enumerate(zip(pixels.places, acc, strict=True)):
             for v, sums in enumerate(line):
                 current[:] = [sums]
+                if p.epilogue.turned:
+                    (value,) = p.epilogue.values
+                    made = emitter.at(value, self._places(pixel, position_at(lane0, v * lanes, 1)), lanes, masks[v])
+                    code.store(made, self.row, code.add(pixels.kept[i], v * lanes), None, lanes * p.dtype.bytes)
+                    continue
                 self.write(emitter, self._places(pixel, position_at(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
 
     def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
         """Store the results' elements at `places`."""
         self.p.epilogue.write(emitter, self.results, places, lanes, mask)
+
+    # --- results with their channels first
+
+    def _in_row(self, corner: Sequence[Index], offsets: Sequence[tuple[int, ...]]) -> list[Index]:
+        """Where the pixels of a tile wait in the scratch row: those of its rows one row after the other."""
+        code, width = self.code, self.direct.width
+        at = code.mul(corner[-1], width)
+        return [code.add(at, ((offset[0] if len(offset) > 1 else 0) * self.pitch + offset[-1]) * width) for offset in offsets]
+
+    def _turn(self, y: Index, rows: int, lane0: Index, vectors: int, valid: int | None) -> None:
+        """Write the results that wait in the scratch row, those of `rows` rows from `y` on, or of numbered pixels: a line of pixels for
+        each channel.
+        """
+        code, p, direct, lanes = self.code, self.p, self.direct, self.direct.lanes
+        letters = (p.out[0], direct.lane, *p.out[1:-1])
+        moves = dict(zip(letters, row_major(tuple(p.size(c) for c in letters)), strict=True))
+        corner = dict(zip(direct.spatial[-1:] if direct.numbered else direct.spatial, self.pixels0, strict=True))
+        start = code.add(0, *(code.mul(i, moves[c]) for c, i in {**self.around, **corner}.items() if c in moves))
+        line = moves[direct.lane]
+        count, first = self.counts[-1], code.add(start, code.mul(lane0, line))
+        for row in range(rows):
+            to = first
+            if len(self.counts) > 1:
+                to = code.add(first, code.mul(code.add(y, row), moves[direct.spatial[0]]))
+            with code.loop(0, count, step=lanes, name="x") as loop:
+                mask = code.lane_mask(code.sub(count, loop.iv), lanes)
+                assert mask is not None
+                at = code.add(code.mul(loop.iv, direct.width), row * self.pitch * direct.width)
+                there = code.add(to, loop.iv)
+                whole, rest = (vectors, 0) if valid is None else divmod(valid, lanes)
+                with code.loop(0, whole, name="v") as v:
+                    self._turn_block(code.add(at, code.mul(v.iv, lanes)), code.add(there, code.mul(v.iv, lanes * line)), lanes, mask)
+                if rest:
+                    self._turn_block(code.add(at, whole * lanes), code.add(there, whole * lanes * line), rest, mask)
+
+    def _turn_block(self, at: Index, to: Index, channels: int, mask: Value) -> None:
+        """The pixels of a square block of the scratch row, `channels` lines of them."""
+        code, direct, lanes = self.code, self.direct, self.direct.lanes
+        move = product(self.p.size(c) for c in self.p.out[1:-1])
+        align = lanes * self.p.dtype.bytes
+        block = [code.load(self.row, code.add(at, i * direct.width), lanes, None, align) for i in range(lanes)]
+        for i, line in enumerate(transpose_lanes(code, block)[:channels]):
+            code.store(line, self.results[0], code.add(to, code.mul(i, move)), mask)
 
     # --- sums that wait: to be pooled, or for more of the taps
 

@@ -11,7 +11,6 @@ from polyreme.dialects.kernel.int8_block import STEP
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
-from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
@@ -51,7 +50,7 @@ def find_direct(request: Request, by_rows: bool = False, vectors: int | None = N
     """A group around a convolution that gives its channels last; None for any other group. With `by_rows` it is cut for tasks of single
     rows of pixels, by a kernel around them; its tiles are so many `vectors` wide, if that is given.
     """
-    problem = find_problem(request, narrow=True, words=True)
+    problem = find_problem(request, narrow=True, words=True, turned=True)
     if problem is None:
         return None
     lane = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
@@ -126,7 +125,26 @@ class Direct:
         epilogue = self.p.epilogue
         others = [i for i, c in enumerate(self.p.out) if c not in self.spatial]
         known = all(isinstance(n, int) for n in (*epilogue.steps, *epilogue.reaches))
+        if epilogue.turned and not self._turns():
+            return False
         return known and all(n > 0 for n in self.outputs) and all(epilogue.steps[i] == 1 and epilogue.reaches[i] == 1 for i in others)
+
+    def _turns(self) -> bool:
+        """Whether results can be written with the channels first: those of rows of unknown length, in square blocks of pixels and channels.
+        """
+        p, axes = self.p, [self.p.out.index(c) for c in self.spatial]
+        return (
+            self.lanes > 1
+            and p.request.target.masked
+            and not self.by_rows
+            and not p.epilogue.pools
+            and self.blocks == 1
+            and p.word_letter is None
+            and not isinstance(self.whole[-1], int)
+            and p.out[-1] == self.lane
+            and axes == list(range(len(p.out) - 1 - len(axes), len(p.out) - 1))
+            and element_type(p.epilogue.values[0].type) == p.dtype
+        )
 
     @cached_property
     def numbered(self) -> bool:
@@ -474,9 +492,9 @@ class Direct:
         pad = self.pad if self.border is None else self.border.pad
         return self.parts.memory_of(self.p.left.source if pad is None else behind_reshapes(pad.x))
 
-    def moves(self, sizes: Sequence[Dim]) -> dict[str, Dim]:
-        """How far the letters of the windows move in an image of these sizes, which lies row-major."""
-        letters, strides, window = self.p.left_letters, row_major(tuple(sizes)), self.window
+    def moves(self, strides: Sequence[Dim]) -> dict[str, Dim]:
+        """How far the letters of the windows move in an image whose axes have these strides."""
+        letters, window = self.p.left_letters, self.window
         moves = {letters[axis]: stride for axis, stride in enumerate(strides)}
         for i, axis in enumerate(window.axes):
             moves[letters[axis]] = window.strides[i] * strides[axis]

@@ -1,7 +1,8 @@
 """Interleaving: a few long rows become one whose elements come from each row in turn, as in ShuffleNet's channel shuffle.
 
-`build_interleave` writes shuffles of concatenated values, which `transforms/stack_rows.py` finds, and any transpose of a few rows. It reads
-whole vectors of each row, and combines one of each row by shuffles.
+`build_interleave` writes shuffles of concatenated values, which `transforms/stack_rows.py` finds, and any transpose that lays a few rows
+side by side, as that of a pixel shuffle or of the phases of a transposed convolution. It reads whole vectors of each row, and combines one
+of each row by shuffles.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
-from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.analysis.estimates import estimate
@@ -27,7 +28,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.transforms.stack_rows import MOST_ROWS, exchanges_last
+from polyreme.lowering.transforms.stack_rows import MOST_ROWS
 
 
 @dataclass(frozen=True)
@@ -138,20 +139,30 @@ def _rows(op: Op | None) -> list[_Row] | None:
         if op.axis != len(shape) - 1 or not 2 <= len(op.xs) <= MOST_ROWS or any(shape_of(x)[-1] != 1 for x in op.xs):
             return None
         return [partial(_element, x, None) for x in op.xs]
-    if isinstance(op, tensor.Transpose) and exchanges_last(op):
-        count: Dim = shape_of(op.x)[-2]
-        if not isinstance(count, int) or not 2 <= count <= MOST_ROWS or product(shape_of(op.x)[-1:]) == 1:
+    if isinstance(op, tensor.Transpose) and len(op.perm) > 1 and op.perm[-2] == len(op.perm) - 1:
+        # Rows of an operand, of any of its axes.
+        count: Dim = shape_of(op.result)[-1]
+        if not isinstance(count, int) or not 2 <= count <= MOST_ROWS or shape_of(op.x)[-1] == 1:
             return None
-        return [partial(_element, op.x, row) for row in range(count)]
+        return [partial(_element, op.x, (op.perm, row)) for row in range(count)]
     return None
 
 
 def _element(
-    x: Value, row: int | None, emitter: ElementEmitter, places: list[Position], column: Position, lanes: int, mask: Value | None
+    x: Value,
+    turned: tuple[tuple[int, ...], int] | None,
+    emitter: ElementEmitter,
+    places: list[Position],
+    column: Position,
+    lanes: int,
+    mask: Value | None,
 ) -> Value:
-    """Elements of a row from `column` on: of row `row` of `x`, or of `x` as a row of its own."""
-    at = [*places, column, Position()] if row is None else [*places, Position(row), column]
-    return emitter.at(x, at, lanes, mask)
+    """Elements of a row from `column` on: of `x` as a row of its own, or of one of the rows that a permutation of `x` lays side by side."""
+    if turned is None:
+        return emitter.at(x, [*places, column, Position()], lanes, mask)
+    perm, row = turned
+    here = [*places, column, Position(row)]
+    return emitter.at(x, [here[perm.index(axis)] for axis in range(len(perm))], lanes, mask)
 
 
 def _turns(code: Code, vectors: list[Value], lanes: int) -> list[Value]:

@@ -52,7 +52,9 @@ def take_elements(code: Code, target: Target, leaves: Mapping[Value, Leaf], op: 
         read = ElementEmitter(code, leaves)
 
         def name(at: Position, count: int, mask: Value | None, part: int, values: list[Value]) -> list[Value]:
-            place = place_named(code, computed.at(op.index, [*outer[axis:], at], count, mask), size, count)
+            place = computed.at(op.index, [*outer[axis:], at], count, mask)
+            if not op.inside:
+                place = place_named(code, place, size, count)
             store(code, code.apply("cast", place, dtype=i64), named, at.plus(code, position(start).times(code, -1)), mask)
             return values
 

@@ -26,7 +26,7 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
-from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, tile_rows, zeros
+from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, tile_heights, tile_rows, tile_rows_evenly, zeros
 from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
@@ -360,18 +360,15 @@ class _RecurrentKernel:
     def _panel(self, column: Column) -> None:
         code, tile, r, t, parity, panel = self.code, self.tile, self.r, column.t, column.parity, column.panel
         sums = code.scratch(tile.rows * r.blocks * tile.width, r.dtype)
-        if isinstance(r.batch, int):
-            sizes = [tile.rows, r.batch % tile.rows] if r.batch % tile.rows else [tile.rows]
-        else:
-            sizes = [tile.rows]
-            while sizes[-1] > 1:
-                sizes.append(sizes[-1] // 2)
-
         def rows(first: Index, count: int) -> None:
             self._product(column, first, count, sums)
             self._elements(t, parity, panel, first, count, sums)
 
-        tile_rows(code, r.batch, sizes, rows)
+        if isinstance(r.batch, int):
+            tile_rows(code, r.batch, tile_heights(tile.rows, r.batch), rows)
+        else:
+            # Each tile reads all weights: as few as can be.
+            tile_rows_evenly(code, code.value(r.batch), tile.rows, rows)
         if self.made:
             following = code.add(t, 1)
             more = code.condition("lt", following, self.steps)

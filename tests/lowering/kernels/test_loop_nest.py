@@ -18,6 +18,8 @@ from polyreme.lowering.machines.targets import host
 from tests.lowering.kernel_modules import assert_same
 
 N, H = symbol("N"), symbol("H")
+# Of an iteration: few enough to do several together, and so many that a few hundred of them are worth a thread.
+CYCLES = 400
 
 
 def copy_of(sizes: tuple[Dim, ...]) -> Module:
@@ -30,7 +32,7 @@ def copy_of(sizes: tuple[Dim, ...]) -> Module:
         at = linear(code, places, sizes).scalar(code)
         code.store(code.load(x, at), y, at)
 
-    each(code, host(), sizes, 1, body)
+    each(code, host(), sizes, CYCLES, body)
     code.b(Return, ())
     module = Module.empty()
     module.block.append(func.finish())
@@ -44,6 +46,16 @@ def test_iterations_that_are_done_together_divide_once(sizes: tuple[Dim, ...]) -
     (together,) = [op for op in parallel.block if isinstance(op, kernel.For)]
     divisions = [[x for x in op.walk() if isinstance(x, kernel.Apply) and x.fn == "div"] for op in (parallel, together)]
     assert divisions[0] and not divisions[1]
+
+
+def test_few_iterations_of_free_sizes_are_plain_loops() -> None:
+    """Without a division, and without a place to count on for each axis."""
+    module = copy_of((32, N, H))
+    (few, many) = [op for op in module.walk() if isinstance(op, kernel.If)]
+    (outer,) = [op for op in few.regions[0].block if isinstance(op, kernel.For)]
+    assert len(outer.block.args) == 1
+    assert not any(isinstance(x, kernel.Parallel) or (isinstance(x, kernel.Apply) and x.fn == "div") for x in few.walk())
+    assert any(isinstance(x, kernel.Parallel) for x in many.walk())
 
 
 @pytest.mark.parametrize("sizes", [(N, 64, H), (32, N, H), (16, H, N, H), (N, H)], ids=str)

@@ -13,7 +13,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.microkernel import overlapping_sizes, tile_heights, tile_rows_overlapping, tile_rows_with_rest
+from polyreme.lowering.kernels.microkernel import overlapping_sizes, paired_sizes, tile_rows_in_pairs, tile_rows_overlapping
 from tests.lowering.kernel_modules import one_function
 
 
@@ -57,15 +57,26 @@ def test_overlapping_tiles_cover_all_rows_and_no_others(most: int) -> None:
         assert sum(tiles) == -(-n // most) or (n < most and sum(tiles) == 2)
 
 
-@pytest.mark.parametrize("most", [1, 6, 11, 13])
-def test_a_rest_of_rows_is_one_tile_over_rows_of_the_one_before(most: int) -> None:
-    sizes = tile_heights(most, Code(one_function([], [])[2]).value(0))
-    run = tiled(3 * most, lambda code, rows, tile: tile_rows_with_rest(code, rows, sizes, tile))
+@pytest.mark.parametrize(("most", "vectors"), [(1, 4), (3, 6), (6, 4), (8, 3), (11, 2), (13, 2), (26, 1)])
+def test_the_last_rows_are_two_tiles_at_most_over_rows_of_each_other(most: int, vectors: int) -> None:
+    run = tiled(3 * most, lambda code, rows, tile: tile_rows_in_pairs(code, rows, paired_sizes(most), vectors, tile))
     for n in range(3 * most + 1):
         covered, tiles = run(n)
-        if n >= most:
-            assert sum(tiles) == -(-n // most) and tiles[most] >= n // most
-            # Of all sizes that cover the rest, the least.
-            assert covered.sum() == n // most * most + min((size for size in sizes if size >= n % most), default=0) * (n % most > 0)
-        else:
-            assert sum(size > 0 for size in tiles) == (n > 0)
+        # Of the tiles of the first size all but one are needed; rows that are computed twice are fewer than a third.
+        assert tiles[most] >= n // most - (n % most > 0) and sum(tiles) <= n // most + 1 + (n < most)
+        assert n == 0 or covered.sum() * 3 <= 4 * n + 3, n
+
+
+def test_a_pair_of_middle_tiles_takes_what_a_small_one_would_wait_for() -> None:
+    """Two pixels more than whole tiles of six by four vectors: eight as two tiles of four."""
+    run = tiled(18, lambda code, rows, tile: tile_rows_in_pairs(code, rows, paired_sizes(6), 4, tile))
+    _, tiles = run(14)
+    assert (tiles[6], tiles[4], tiles[2]) == (1, 2, 0)
+    _, tiles = run(12)
+    assert (tiles[6], tiles[4], tiles[2]) == (2, 0, 0)
+
+
+def test_sizes_of_pairs_are_all_where_these_are_few() -> None:
+    assert paired_sizes(6) == [6, 5, 4, 3, 2, 1]
+    assert paired_sizes(11) == [11, 8, 7, 4, 2, 1]
+    assert paired_sizes(1) == [1]

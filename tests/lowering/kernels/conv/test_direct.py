@@ -22,7 +22,8 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.kernels.conv import direct_plan
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
-from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.kernels.epilogue import channels_first
+from polyreme.lowering.kernels.plan import KernelPlan, Request, request_of
 from polyreme.lowering.link.artifact import build_artifact, load
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
@@ -36,7 +37,7 @@ SIZES = tuple(map(symbol, "HWD"))
 @dataclass(frozen=True)
 class Case:
     """A convolution of an image [batch, *sizes, channels] (or planar) with `w` [out, channels / groups, *taps]; symbolic are the batch when
-    `free`, and the sizes of the image when `open`.
+    `free`, and the sizes of the image when `open`. The result has its channels first when `turned`.
     """
 
     x: tuple[int, ...]
@@ -51,13 +52,14 @@ class Case:
     open: bool = False
     dtype: ScalarType = f32
     tail: str = ""
+    turned: bool = False
 
     def __str__(self) -> str:
         words = [
             f"x{list(self.x)} w{list(self.w)} s{self.stride}p{self.pad[0]},{self.pad[1]}d{self.dilation}g{self.groups} {self.dtype}",
             self.tail,
         ]
-        return " ".join([*words, *(name for name in ("planar", "constant", "free", "open") if getattr(self, name))])
+        return " ".join([*words, *(name for name in ("planar", "constant", "free", "open", "turned") if getattr(self, name))])
 
     @property
     def spatial(self) -> int:
@@ -85,7 +87,7 @@ class Case:
 
 
 def expected(case: Case) -> Any:
-    """What the case computes, in float64, channels last."""
+    """What the case computes, in float64, channels last unless it is turned."""
     x, w, bias, other = case.arrays()
     x = np.moveaxis(x, 1, -1) if case.planar else x
     x = np.pad(x.astype(np.float64), [(0, 0), *[case.pad] * case.spatial, (0, 0)])
@@ -106,7 +108,7 @@ def expected(case: Case) -> Any:
     if "pool" in case.tail:
         windows = np.lib.stride_tricks.sliding_window_view(y, (2,) * case.spatial, axis=tuple(range(1, case.spatial + 1)))
         y = windows[(slice(None), *[slice(None, None, 2)] * case.spatial)].max(axis=tuple(range(-case.spatial, 0)))
-    return y
+    return np.moveaxis(y, -1, 1) if case.turned else y
 
 
 def module_of(case: Case) -> tuple[Module, list[Any]]:
@@ -145,7 +147,7 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
             windows = b(tensor.Window, y, axes=pooled, sizes=(2,) * spatial, strides=(2,) * spatial, dilations=(1,) * spatial)
             rank = y.type.rank
             y = b(tensor.Reduce, windows, fn="max", axes=tuple(range(rank, rank + spatial)))
-        return y
+        return b(tensor.Transpose, y, perm=channels_first(y.type.rank)) if case.turned else y
 
     image_shape = (batch, case.x[1], *sizes) if case.planar else (batch, *sizes, case.x[-1])
     # A residual of an image whose size is open has that size.
@@ -344,6 +346,57 @@ def test_pixels_are_numbered_through_where_rows_are_short(case: Case) -> None:
 def test_rows_of_few_numbered_pixels_are_tiles(case: Case) -> None:
     """But not where a task begins within a row, nor where windows are two pixels apart."""
     check_native(case)
+
+
+# --- results with their channels first
+
+def is_found(case: Case, target: str) -> bool:
+    """Whether a case is one for a direct convolution."""
+    (root,) = (op for op in module_of(case)[0].function("main").block if isinstance(op, tensor.Fused))
+    return find_direct(request_of(root, TARGETS[target])) is not None
+
+
+TURNED = [
+    *(replace(PLAIN[i], open=True, turned=True, tail="relu") for i in (0, 1, 2, 3, 4, 5, 11, 12, 13)),
+    Case((2, 64, 14, 14), (64, 64, 3, 3), pad=(1, 1), planar=True, open=True, free=True, tail="residual", turned=True),
+    Case((1, 16, 1, 1), (17, 16, 3, 3), pad=(1, 1), planar=True, open=True, turned=True),
+    Case((1, 16, 2, 1), (80, 16, 1, 1), planar=True, open=True, turned=True),
+    Case((1, 3, 70, 150), (32, 3, 3, 3), stride=2, pad=(1, 1), planar=True, open=True, turned=True),
+    Case((1, 20, 1, 31), (150, 20, 5, 5), pad=(4, 4), dilation=2, planar=True, open=True, turned=True),
+]
+
+
+@pytest.mark.parametrize("case", TURNED, ids=str)
+def test_channels_of_results_may_come_first(case: Case) -> None:
+    check_native(case)
+
+
+@pytest.mark.usefixtures("short_rows")
+@pytest.mark.parametrize("case", TURNED, ids=str)
+def test_channels_of_results_of_numbered_pixels_may_come_first(case: Case) -> None:
+    check_native(case)
+
+
+@settings(max_examples=6, deadline=None)
+@given(cases(), st.sampled_from([0, 1 << 20]), st.sampled_from(["x86-64-avx512", "x86-64-avx2"]))
+def test_any_convolution_with_its_channels_first_agrees_with_float64(case: Case, short: int, target: str) -> None:
+    assume(case.groups == 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", short)
+        turned = replace(case, open=True, turned=True, tail=case.tail and "relu")
+        assume(is_found(turned, target))
+        check_evaluated(turned, TARGETS[target])
+
+
+def test_channels_come_last_where_nothing_turns_them() -> None:
+    """Known rows have other kernels; without masks a row of pixels has no last block; pooled sums and groups of channels lie elsewhere."""
+    open_case = Case((1, 16, 14, 14), (32, 16, 3, 3), pad=(1, 1), planar=True, open=True, turned=True)
+
+    assert is_found(open_case, "x86-64-avx512") and is_found(open_case, "x86-64-avx2")
+    assert not is_found(replace(open_case, open=False), "x86-64-avx512")
+    assert not is_found(open_case, "aarch64")
+    assert not is_found(replace(PLAIN[8], open=True, turned=True), "x86-64-avx512")
+    assert not is_found(replace(open_case, tail="pool"), "x86-64-avx512")
 
 
 @pytest.mark.usefixtures("short_rows")

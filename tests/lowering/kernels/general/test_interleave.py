@@ -58,6 +58,36 @@ def test_machine_code_gives_the_same_on_one_and_two_threads(rows: int, length: i
     np.testing.assert_array_equal(two, expected)
 
 
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([(0, 1, 4, 2, 5, 3), (0, 5, 2), (1, 3, 0), (4, 0, 1, 5, 2), (2, 3, 1), (0, 1, 3, 2)]),
+    st.tuples(*[st.integers(2, 5)] * 5, st.sampled_from([2, 3, 7, 14, 16, 17, 40])),
+    st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]),
+    st.booleans(),
+)
+def test_rows_of_any_axis_are_laid_side_by_side(chosen: tuple[int, ...], sizes: tuple[int, ...], target: str, free: bool) -> None:
+    """The axes that are chosen, of which the last but one comes from the end: as in a pixel shuffle."""
+    order = sorted(chosen)
+    shape, perm = tuple(sizes[axis] for axis in order), tuple(order.index(axis) for axis in chosen)
+    shape = (*shape[:-1], sizes[-1])
+    symbolic: list[Any] = [symbol(f"S{i}") if free and i != perm[-1] else n for i, n in enumerate(shape)]
+    assert perm[-2] == len(perm) - 1
+    module = root_of([TensorType(tuple(symbolic), f32)], lambda b, x: b(tensor.Transpose, x, perm=perm))
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    lowered, builders = products.to_kernels(module, TARGETS[target])
+    np.testing.assert_array_equal(evaluate(lowered, [x])[0], x.transpose(perm))
+    assert builders == ["interleave"] or TARGETS[target].masked is False or shape[-1] == 1
+
+
+def test_machine_code_shuffles_pixels() -> None:
+    sizes = (2, 3, 2, 3, 5, 37)
+    module = root_of([TensorType(sizes, f32)], lambda b, x: b(tensor.Transpose, x, perm=(0, 1, 4, 2, 5, 3)))
+    assert products.to_kernels(module, TARGETS["x86-64-avx512"])[1] == ["interleave"]
+    x = np.random.default_rng(0).random(sizes).astype(np.float32)
+    for (made,) in products.run_native(module, [x]):
+        np.testing.assert_array_equal(made, x.transpose(0, 1, 4, 2, 5, 3))
+
+
 @pytest.mark.parametrize("shape, perm", [((3, 9, 4), (0, 2, 1)), ((3, 4, 1), (0, 2, 1)), ((4, 3, 5), (1, 0, 2))])
 def test_other_transposes_are_left_to_the_loops(shape: tuple[int, ...], perm: tuple[int, ...]) -> None:
     module = root_of([TensorType(shape, f32)], lambda b, x: b(tensor.Transpose, x, perm=perm))
