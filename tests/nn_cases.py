@@ -184,6 +184,8 @@ for _cls, _fn in [
 for _cls, _fn in [(nn.BitwiseAnd, lambda x, y: x & y), (nn.BitwiseOr, lambda x, y: x | y), (nn.BitwiseXor, lambda x, y: x ^ y)]:
     case(f"{_cls.name}", _cls, ints(3, 4), ints(4), formula=each(_fn))
     case(f"{_cls.name} of truths", _cls, bools(3, 4), bools(4), formula=each(_fn))
+case("nn.shift_left", nn.ShiftLeft, ints(3, 4), ints(4, low=0, high=9), formula=each(lambda x, y: x << y))
+case("nn.shift_right", nn.ShiftRight, ints(3, 4, low=-90, high=90), ints(4, low=0, high=9), formula=each(lambda x, y: x >> y))
 case("nn.bitwise_not", nn.BitwiseNot, ints(3, 4), formula=each(lambda x: ~x))
 case("nn.bitwise_not of truths", nn.BitwiseNot, bools(4), formula=each(lambda x: not x))
 case("nn.where", nn.Where, bools(3, 1), floats(4), floats(2, 3, 4), formula=each(lambda c, x, y: x if c else y))
@@ -406,6 +408,13 @@ for _cls, _fn in [(nn.ArgMax, max), (nn.ArgMin, min)]:
     case(f"{_cls.name} with nan", _cls, np.array([[1.0, np.nan, 3.0, np.nan]]), axis=1, formula=lambda x: np.array([1]))
 for _shape, _axis in [((3, 4), -1), ((2, 3, 4), 1), ((5, 1), 0), ((7,), 0), ((0, 3), 1), ((2, 40), 1)]:
     case(f"nn.cumsum {_shape} {_axis}", nn.Cumsum, floats(*_shape), axis=_axis, formula=lambda x, a=_axis: np.cumsum(x, a))
+    case(f"nn.cumprod {_shape} {_axis}", nn.Cumprod, floats(*_shape), axis=_axis, formula=lambda x, a=_axis: np.cumprod(x, a))
+    case(f"nn.cummax {_shape} {_axis}", nn.Cummax, distinct(*_shape), axis=_axis, formula=lambda x, a=_axis: np.maximum.accumulate(x, a))
+    case(f"nn.cummin {_shape} {_axis}", nn.Cummin, distinct(*_shape), axis=_axis, formula=lambda x, a=_axis: np.minimum.accumulate(x, a))
+ZEROS = np.array([[2.0, 0.0, 3.0, 0.0, 4.0], [1.0, 2.0, 3.0, 4.0, 0.0]])
+case("nn.cumprod with zeros", nn.Cumprod, ZEROS, axis=1, formula=lambda x: np.cumprod(x, 1))
+case("nn.cumprod of integers", nn.Cumprod, ints(3, 4), axis=0, formula=lambda x: x.cumprod(0))
+case("nn.cummax of integers", nn.Cummax, ints(3, 4), axis=-1, formula=lambda x: np.maximum.accumulate(x, -1))
 case("nn.cumsum of integers", nn.Cumsum, ints(3, 4), axis=0, formula=lambda x: x.cumsum(0))
 
 
@@ -605,6 +614,21 @@ def factor_formula(x):
 
 
 case("nn.inverse", nn.Inverse, np.array([[[2.0, 1.0], [0.5, -3.0]], [[0.0, 1.0], [-2.0, 0.5]]]), formula=eliminated)
+SQUARES = np.array([[[2.0, 1.0], [0.5, -3.0]], [[0.0, 1.0], [-2.0, 0.5]]])
+case(
+    "nn.determinant",
+    nn.Determinant,
+    SQUARES,
+    formula=lambda x: x[..., 0, 0] * x[..., 1, 1] - x[..., 0, 1] * x[..., 1, 0],
+)
+case("nn.determinant of one number", nn.Determinant, np.array([[4.0]]), formula=lambda x: x[0, 0])
+case(
+    "nn.determinant with rows to swap",
+    nn.Determinant,
+    DEFINITE[::-1].copy(),
+    formula=lambda x: -(np.prod(np.diag(factor_formula(x[::-1]))) ** 2),
+)
+case("nn.determinant of matrices of nothing", nn.Determinant, np.zeros((2, 0, 0)), formula=lambda x: np.ones(2))
 case("nn.inverse of one number", nn.Inverse, np.array([[4.0]]), formula=lambda x: 1 / x)
 case("nn.cholesky", nn.Cholesky, DEFINITE, formula=factor_formula)
 case("nn.inverse of matrices of nothing", nn.Inverse, np.zeros((2, 0, 0)), formula=lambda x: x)

@@ -1,7 +1,7 @@
 """The `nn` level: what a model means, in Paddle's terms. One file per family; every op is importable from here."""
 
 from polyreme.dialects.nn.activation import Gelu, LeakyRelu, LogSoftmax, Relu, Silu, Softmax, Softplus
-from polyreme.dialects.nn.bits import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
+from polyreme.dialects.nn.bits import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, ShiftLeft, ShiftRight
 from polyreme.dialects.nn.complex import Complex, Conj, Imag, Real
 from polyreme.dialects.nn.control import If, Scan, While, Yield
 from polyreme.dialects.nn.conv import Conv, ConvFilter, ConvTranspose
@@ -66,9 +66,9 @@ from polyreme.dialects.nn.logic import (
     Where,
 )
 from polyreme.dialects.nn.loss import CrossEntropy
-from polyreme.dialects.nn.matrix import Cholesky, Inverse
+from polyreme.dialects.nn.matrix import Cholesky, Determinant, Inverse
 from polyreme.dialects.nn.norm import BatchNorm, Standardize, StandardizeGradient
-from polyreme.dialects.nn.order import Argsort, Cumsum
+from polyreme.dialects.nn.order import Argsort, Cummax, Cummin, Cumprod, Cumsum
 from polyreme.dialects.nn.pool import AvgPool, MaxPool
 from polyreme.dialects.nn.quantize import DequantizeLinear, FakeQuantize, QuantizeLinear
 from polyreme.dialects.nn.recurrent import GRU, LSTM, GRUGradient, LSTMGradient, SimpleRNN, SimpleRNNGradient
@@ -121,9 +121,13 @@ __all__ = [
     "Cos",
     "Cosh",
     "CrossEntropy",
+    "Cummax",
+    "Cummin",
+    "Cumprod",
     "Cumsum",
     "CustomGradient",
     "DequantizeLinear",
+    "Determinant",
     "DimValue",
     "Div",
     "Dropout",
@@ -191,6 +195,8 @@ __all__ = [
     "Scatter",
     "ScatterAdd",
     "Sigmoid",
+    "ShiftLeft",
+    "ShiftRight",
     "Sign",
     "Silu",
     "SimpleRNN",

@@ -15,6 +15,26 @@ class BitwiseAnd(ScalarOp):
     """
 
 
+@binary("nn.shift_left", "shl")
+class ShiftLeft(ScalarOp):
+    """The bits of `x` moved up by `y` places, zeros behind them.
+
+        %z = nn.shift_left %x, %y : tensor<Nx4xi32>      // %x: tensor<Nx4xi32>, %y: tensor<4xi32>
+
+    What leaves at the top is lost. `y` is 0 or more, and less than the number of bits.
+    """
+
+
+@binary("nn.shift_right", "shr")
+class ShiftRight(ScalarOp):
+    """The bits of `x` moved down by `y` places, which for signed integers keeps the sign: `x` over a power of 2, rounded down.
+
+        %z = nn.shift_right %x, %y : tensor<Nx4xi32>      // %x: tensor<Nx4xi32>, %y: tensor<4xi32>
+
+    `y` is 0 or more, and less than the number of bits.
+    """
+
+
 @binary("nn.bitwise_or", "or")
 class BitwiseOr(ScalarOp):
     """The bits that either element has.

@@ -59,6 +59,28 @@ class Inverse(Op):
         return _computed(x, np.linalg.inv)
 
 
+@op("nn.determinant", Pure, accuracy=SUM)
+class Determinant(Op):
+    """The determinant of each matrix of the last two axes.
+
+        %y = nn.determinant %x : tensor<Nxf32>      // %x: tensor<Nx3x3xf32>
+
+    Floats or complex numbers; 16-bit floats are computed in float32. Compiled code pivots as LAPACK does, by the largest element of a
+    column.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> TensorType:
+        _check_square(x)
+        return x.with_shape(x.shape[:-2])
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        return _computed(x, np.linalg.det)
+
+
 @op("nn.cholesky", Pure, accuracy=SUM)
 class Cholesky(Op):
     """The factor L of each symmetric, positive definite matrix x = L Lᵀ of the last two axes.

@@ -1,4 +1,4 @@
-"""What goes along an axis in order: running sums, and the positions that sort."""
+"""What goes along an axis in order: running sums, products and extremes, and the positions that sort."""
 
 from __future__ import annotations
 
@@ -34,6 +34,71 @@ class Cumsum(Op):
     @staticmethod
     def reference(x: Array, *, axis: int) -> Array:
         return cumulate_array(x, "add", axis)
+
+
+@op("nn.cumprod", Pure, accuracy=SUM)
+class Cumprod(Op):
+    """The product of all elements up to each one along `axis`, its own included.
+
+        %y = nn.cumprod %x {axis = 1} : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>
+
+    Integers wrap around; 16-bit floats are multiplied in float32. `axis` counts from the end if negative.
+    """
+
+    x = operand()
+    axis = attr(int)
+
+    @staticmethod
+    def infer(x: TensorType, *, axis: int) -> TensorType:
+        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
+        normal_axis(axis, x.rank)
+        return x
+
+    @staticmethod
+    def reference(x: Array, *, axis: int) -> Array:
+        return cumulate_array(x, "mul", axis)
+
+
+def _infer_extreme(x: TensorType, *, axis: int) -> TensorType:
+    check_type(x.dtype.kind in "fiu", f"expected real numbers but got {x.dtype}")
+    normal_axis(axis, x.rank)
+    return x
+
+
+@op("nn.cummax", Pure)
+class Cummax(Op):
+    """The largest of all elements up to each one along `axis`, its own included; nan from the first nan on.
+
+        %y = nn.cummax %x {axis = 1} : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>
+
+    `axis` counts from the end if negative.
+    """
+
+    x = operand()
+    axis = attr(int)
+    infer = staticmethod(_infer_extreme)
+
+    @staticmethod
+    def reference(x: Array, *, axis: int) -> Array:
+        return cumulate_array(x, "max", axis)
+
+
+@op("nn.cummin", Pure)
+class Cummin(Op):
+    """The least of all elements up to each one along `axis`, its own included; nan from the first nan on.
+
+        %y = nn.cummin %x {axis = 1} : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>
+
+    `axis` counts from the end if negative.
+    """
+
+    x = operand()
+    axis = attr(int)
+    infer = staticmethod(_infer_extreme)
+
+    @staticmethod
+    def reference(x: Array, *, axis: int) -> Array:
+        return cumulate_array(x, "min", axis)
 
 
 @op("nn.argsort", Pure)

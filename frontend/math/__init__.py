@@ -17,8 +17,10 @@ from polyreme.math import (
     matrices,
     operators,
     reduction,
+    running,
     scattering,
     search,
+    special,
     statistics,
 )
 from polyreme.math import contents as contents  # provides what is known of values
@@ -33,8 +35,10 @@ from polyreme.math.logic import *
 from polyreme.math.manipulation import *
 from polyreme.math.matrices import *
 from polyreme.math.reduction import *
+from polyreme.math.running import *
 from polyreme.math.scattering import *
 from polyreme.math.search import *
+from polyreme.math.special import *
 from polyreme.math.spelling import spelled
 from polyreme.math.statistics import *
 from polyreme.provided import provided
@@ -54,6 +58,8 @@ _SUBJECTS = (
     matrices,
     scattering,
     statistics,
+    running,
+    special,
     edits,
 )
 
@@ -121,6 +127,8 @@ __all__ += logic.__all__
 __all__ += manipulation.__all__
 __all__ += matrices.__all__
 __all__ += reduction.__all__
+__all__ += running.__all__
 __all__ += scattering.__all__
 __all__ += search.__all__
+__all__ += special.__all__
 __all__ += statistics.__all__

@@ -20,6 +20,7 @@ from polyreme.ir.types import PARTS, ScalarType, f32, f64, i64
 from polyreme.math.common import cast_to, number_of, shape_of
 from polyreme.math.elementwise import add, in_place, multiply, refuse_leaf
 from polyreme.math.manipulation import expand, gather, reshape
+from polyreme.math.matrices import diagonal
 from polyreme.provided import provides
 from polyreme.random import Generator, default_generator
 from polyreme.tensor import Tensor
@@ -186,9 +187,7 @@ def eye(num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | N
 def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None = None) -> Tensor:
     """A matrix with `x` on a diagonal, or the diagonal of a matrix."""
     if x.ndim == 2:
-        rows, columns = x.shape
-        places = np.diag(np.arange(rows * columns).reshape(rows, columns), offset)
-        return gather(reshape(x, [-1]), dispatch.constant(places))
+        return diagonal(x, offset)
     if x.ndim != 1:
         raise ValueError(f"diag expected a tensor of 1 or 2 dimensions but got shape {list(x.shape)}")
     places = np.diag(np.arange(1, x.shape[0] + 1), offset)

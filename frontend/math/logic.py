@@ -11,11 +11,12 @@ from polyreme.ir.core import Op
 from polyreme.ir.types import i1
 from polyreme.math.common import cast_to, equal_sizes, number_dtype, number_of, promote, tensor_arg
 from polyreme.math.elementwise import abs as abs_
-from polyreme.math.elementwise import in_place, isnan, scale, subtract, with_number
+from polyreme.math.elementwise import in_place, isnan, maximum, minimum, scale, subtract, where, with_number
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "allclose", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "equal", "equal_all", "greater_equal", "greater_than",
+    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "equal",
+    "equal_all", "greater_equal", "greater_than",
     "is_empty", "isclose",
     "less_equal", "less_than", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
 ]  # fmt: skip
@@ -98,6 +99,45 @@ def bitwise_not(x: Tensor, out: Tensor | None = None, name: str | None = None) -
     if tensor_arg(x, "bitwise_not").type.dtype.kind not in "iub":
         raise TypeError(f"bitwise_not expected bools or integers but got {x.dtype.name}")
     result = dispatch.call(ops.BitwiseNot, x)
+    return result if out is None else dispatch.assign(out, result)
+
+
+def _shifted(x: Tensor, y: Tensor, function: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Both of one dtype, the places between 0 and all bits but one, and whether they were."""
+    tensor_arg(x, function, "x")
+    tensor_arg(y, function, "y")
+    x, y = promote(x, y)
+    if x.type.dtype.kind not in "iu":
+        raise TypeError(f"{function} expected integers but got {x.dtype.name}")
+    zero, most = (dispatch.full((), n, x.type.dtype) for n in (0, 8 * x.type.dtype.bytes - 1))
+    within = minimum(maximum(y, zero), most)
+    return x, within, equal(within, y)
+
+
+def bitwise_left_shift(x: Tensor, y: Tensor, is_arithmetic: bool = True, out: Tensor | None = None, name: str | None = None) -> Tensor:
+    """The bits of `x` moved up by `y` places; 0 where these are negative or as many as there are bits."""
+    x, places, fits = _shifted(x, y, "bitwise_left_shift")
+    result = where(fits, dispatch.call(ops.ShiftLeft, x, places), dispatch.full((), 0, x.type.dtype))
+    return result if out is None else dispatch.assign(out, result)
+
+
+def bitwise_right_shift(x: Tensor, y: Tensor, is_arithmetic: bool = True, out: Tensor | None = None, name: str | None = None) -> Tensor:
+    """The bits of `x` moved down by `y` places, with copies of the sign behind them, or with zeros unless `is_arithmetic`.
+
+    None of them is left where the places are negative or as many as there are bits.
+    """
+    x, places, fits = _shifted(x, y, "bitwise_right_shift")
+    dtype = x.type.dtype
+    zero, one = (dispatch.full((), n, dtype) for n in (0, 1))
+    if is_arithmetic or dtype.kind == "u":
+        sign = where(less_than(x, zero), dispatch.call(ops.BitwiseNot, zero), zero) if dtype.kind == "i" else zero
+        result = where(fits, dispatch.call(ops.ShiftRight, x, places), sign)
+    else:
+        # The sign is taken away by the first place.
+        largest = dispatch.full((), (1 << 8 * dtype.bytes - 1) - 1, dtype)
+        half = dispatch.call(ops.BitwiseAnd, dispatch.call(ops.ShiftRight, x, one), largest)
+        rest = dispatch.call(ops.ShiftRight, half, maximum(subtract(places, one), zero))
+        result = where(fits, where(equal(places, zero), x, rest), zero)
     return result if out is None else dispatch.assign(out, result)
 
 

@@ -1,4 +1,4 @@
-"""Inverses, Cholesky factors, and cross products."""
+"""Inverses, Cholesky factors, cross products, and diagonals."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, same_sizes, tensor_arg
+from polyreme.ir.dims import Dim, maximum, minimum
+from polyreme.ir.types import i64
+from polyreme.math.common import axis_of, cast_to, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply, subtract
 from polyreme.math.manipulation import reshape, roll, transpose
 from polyreme.tensor import Tensor
 
-__all__ = ["cholesky", "cross", "diag_embed", "inverse"]
+__all__ = ["cholesky", "cross", "diag_embed", "diagonal", "inverse"]
 METHODS = list(__all__)
 # The `axis` of `cross` that stands for the first one of size 3: Paddle's own default, more axes than a tensor has.
 FIRST_OF_THREE = 9
@@ -96,3 +98,42 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     for place, axis in sorted([(rows, rank - 2), (columns, rank - 1)]):
         order.insert(place, axis)
     return transpose(made, order)
+
+
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> Tensor:
+    """The diagonals `offset` above the main ones of the matrices along two axes: they are the last axis."""
+    flat, places, _ = _along_diagonals(tensor_arg(x, "diagonal"), offset, axis1, axis2, "diagonal")
+    return dispatch.call(ops.Gather, flat, places, axis=flat.ndim - 1)
+
+
+def with_diagonal(x: Tensor, y: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """`x` with `y` [*others, count] in place of what `diagonal` gives."""
+    flat, places, order = _along_diagonals(x, offset, axis1, axis2, "fill_diagonal_tensor")
+    values = reshape(cast_to(y, x.type.dtype), [*flat.type.shape[:-1], places.type.shape[0]])
+    made = dispatch.call(ops.Scatter, flat, values, places, axis=flat.ndim - 1)
+    return transpose(reshape(made, [x.type.shape[a] for a in order]), [order.index(a) for a in range(x.ndim)])
+
+
+def _along_diagonals(x: Tensor, offset: int, axis1: int, axis2: int, function: str) -> tuple[Tensor, Tensor, list[int]]:
+    """`x` with both axes as its last one, the places of the diagonal there, and the order in which its axes were brought for that."""
+    if x.ndim < 2:
+        raise ValueError(f"{function} expected a tensor of at least 2 axes but got shape {list(x.shape)}")
+    first, second = axis_of(axis1, x.ndim, function), axis_of(axis2, x.ndim, function)
+    if first == second:
+        raise ValueError(f"{function} expected two different axes but got {axis1} and {axis2}")
+    order = [*(a for a in range(x.ndim) if a not in (first, second)), first, second]
+    rows, columns = x.type.shape[first], x.type.shape[second]
+    down, right = max(-offset, 0), max(offset, 0)
+    count = maximum(minimum(rows - down, columns - right), 0)
+    flat = reshape(transpose(x, order), [*(x.type.shape[a] for a in order[:-2]), rows * columns])
+    step = _number(columns + 1)
+    start = _number(columns * down + right)
+    numbers = dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=i64)
+    return flat, dispatch.call(ops.Add, dispatch.call(ops.Mul, numbers, step), start), order
+
+
+def _number(size: Dim) -> Tensor:
+    made: Tensor = (
+        dispatch.full((), size, i64) if isinstance(size, int) else dispatch.call(ops.DimValue, size=size, dtype=i64)
+    )
+    return made

@@ -172,6 +172,8 @@ def _brought_in(whole: Tensor, given: Tensor, flat: Tensor, reduce: str, include
     """The vector `whole`, each of whose places `flat` is reduced with what is given for it: first the first of each place, then the second,
     and so on.
     """
+    if not isinstance(flat._held(), np.ndarray) and reduce in ("amin", "amax", "mean"):
+        return _together(whole, given, flat, reduce, include_self)
     places = flat._array(f"put_along_axis(reduce={reduce!r})")
     order = np.argsort(places, kind="stable")
     named, starts, counts = np.unique(places[order], return_index=True, return_counts=True)
@@ -189,6 +191,25 @@ def _brought_in(whole: Tensor, given: Tensor, flat: Tensor, reduce: str, include
         quotient = divide if whole.is_floating_point() else floor_divide
         whole = dispatch.call(ops.Scatter, whole, quotient(dispatch.call(ops.Gather, whole, at, axis=0), parts), at, axis=0)
     return whole
+
+
+def _together(whole: Tensor, given: Tensor, flat: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """As `_brought_in`, of places that only a run tells: sums as one, and extremes as what is written last in the order of size."""
+    count = whole.type.shape[0]
+    ones = dispatch.call(ops.BroadcastTo, dispatch.full((), 1, i64), shape=flat.type.shape)
+    parts = dispatch.call(ops.ScatterAdd, ones, flat, axis=0, size=count)
+    named = dispatch.call(ops.Greater, parts, dispatch.full((), 0, i64))
+    if reduce == "mean":
+        summed = dispatch.call(ops.ScatterAdd, given, flat, axis=0, size=count)
+        if include_self:
+            summed, parts = add(summed, whole), add(parts, dispatch.full((), 1, i64))
+        quotient = divide if whole.is_floating_point() else floor_divide
+        mean = quotient(summed, cast_to(maximum(parts, dispatch.full((), 1, i64)), whole.type.dtype))
+        return dispatch.call(ops.Where, named, mean, whole)
+    order = dispatch.call(ops.Argsort, given, axis=0, descending=reduce == "amin")
+    rows, places = (dispatch.call(ops.Gather, v, order, axis=0) for v in (given, flat))
+    extreme: Tensor = dispatch.call(ops.Scatter, whole, rows, places, axis=0)
+    return dispatch.call(ops.Where, named, _REDUCTIONS[reduce](extreme, whole), whole) if include_self else extreme
 
 
 @operator("multiplex")

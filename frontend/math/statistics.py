@@ -8,11 +8,11 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import product
+from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import f32, i1, i64
 from polyreme.math.common import axes_of, cast_to, check_within, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import add, divide, in_place, multiply, scale, where
-from polyreme.math.manipulation import reshape, transpose, unsqueeze
+from polyreme.math.manipulation import reshape, take_along_axis, transpose, unsqueeze
 from polyreme.math.reduction import amax
 from polyreme.math.search import cumsum, sort
 from polyreme.random import default_generator
@@ -67,8 +67,8 @@ def _median(x: Tensor, axis: Any, keepdim: bool, mode: str, *, skip_nan: bool) -
     with_index = mode == "min" and axis is not None and not isinstance(axis, (list, tuple))
     count = product(x.shape[a] for a in axes)
     rows = reshape(transpose(x, [*rest, *axes]), [product(x.shape[i] for i in rest), count])
-    if not isinstance(rows._held(), np.ndarray) and isinstance(count, int) and count and not with_index and not skip_nan:
-        return reshape(_traced_median(rows, count, mode), shape)
+    if not isinstance(rows._held(), np.ndarray) and count != 0 and not with_index:
+        return reshape(_traced_median(rows, count, mode, skip_nan), shape)
     values = rows._array("median()")
     if count and not len(values):
         nothing = reshape(rows[:, 0], shape)
@@ -87,12 +87,27 @@ def _median(x: Tensor, axis: Any, keepdim: bool, mode: str, *, skip_nan: bool) -
     )
 
 
-def _traced_median(rows: Tensor, count: int, mode: str) -> Tensor:
+def _traced_median(rows: Tensor, count: Dim, mode: str, skip_nan: bool) -> Tensor:
     """The median of each row, of elements that are not known yet: nan, which is sorted to the end, is looked for there."""
     ordered = sort(rows, -1)
+    if skip_nan and rows.type.dtype.is_float:
+        return _median_of_numbers(rows, ordered, mode)
     low, high, last = (ordered[:, k] for k in ((count - 1) // 2, count // 2, count - 1))
     middle = low if mode == "min" else divide(add(low, high), dispatch.full((), 2, rows.type.dtype))
     return where(dispatch.call(ops.IsNan, last), last, middle) if rows.type.dtype.is_float else middle
+
+
+def _median_of_numbers(rows: Tensor, ordered: Tensor, mode: str) -> Tensor:
+    """The median of the elements of each row that are not nan, which stand first in the sorted rows; nan where there are none."""
+    numbers = cast_to(dispatch.call(ops.LogicalNot, dispatch.call(ops.IsNan, rows)), i64)
+    valid = dispatch.call(ops.Sum, numbers, axis=(1,), keepdims=True)
+    zero, one, two = (dispatch.full((), n, i64) for n in (0, 1, 2))
+    before = dispatch.call(ops.Maximum, dispatch.call(ops.Sub, valid, one), zero)
+    low = take_along_axis(ordered, dispatch.call(ops.FloorDivide, before, two), 1, broadcast=False)
+    high = take_along_axis(ordered, dispatch.call(ops.FloorDivide, valid, two), 1, broadcast=False)
+    even = dispatch.call(ops.Equal, dispatch.call(ops.Mod, valid, two), zero)
+    mean = divide(add(low, high), dispatch.full((), 2, rows.type.dtype))
+    return low if mode == "min" else where(even, where(dispatch.call(ops.Equal, valid, zero), low, mean), low)
 
 
 def _middle(values: Array, skip_nan: bool) -> tuple[Array, Array]:

@@ -15,9 +15,12 @@ from polyreme.ir.types import ScalarType, f32, f64, i32, i64
 from polyreme.math.common import cast_to, check_within
 from polyreme.math.creation import spaced
 from polyreme.math.fed import sizes as fed_sizes
-from polyreme.operators.arguments import Extents, Number, Scalar, Sizes, UnsupportedError, converted
+from polyreme.operators.arguments import Extents, Number, Scalar, Sizes, UnsupportedError, check_count, converted
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
+
+# What a file may ask for where each one costs us memory while the model loads.
+MOST_PLACES = 1 << 24
 
 # A constant that a file asks for may be no larger: a few bytes of text must not take all memory.
 MAX_ELEMENTS = 1 << 28
@@ -249,6 +252,22 @@ def one_hot(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False,
 def one_hot_of_column(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
     """As `one_hot`, of positions whose last axis, of size 1, gives way."""
     return one_hot(math.squeeze(x, -1), num_classes, allow_out_of_range=allow_out_of_range, dtype=dtype)
+
+
+def _indices(rows: int, columns: int, offset: int, lower: bool, dtype: ScalarType | None) -> Tensor:
+    check_count(rows * columns, MOST_PLACES, "places of a triangle")
+    triangle = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
+    return cast_to(dispatch.constant(np.stack(np.nonzero(triangle)).astype(np.int64)), dtype or i64)
+
+
+@operator("tril_indices", legacy=spelled("tril_indices", {}, "out", types={"dtype": "INT"}))
+def tril_indices(*, rows: int = 0, cols: int = 0, offset: int = 0, dtype: ScalarType | None = i64) -> Tensor:
+    return _indices(rows, cols, offset, True, dtype)
+
+
+@operator("triu_indices", legacy=spelled("triu_indices", {}, "out", types={"dtype": "INT"}))
+def triu_indices(*, row: int = 0, col: int = 0, offset: int = 0, dtype: ScalarType | None = i64) -> Tensor:
+    return _indices(row, col, offset, False, dtype)
 
 
 @operator("tril")

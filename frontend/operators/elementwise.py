@@ -35,10 +35,13 @@ _unary("bitwise_not", math.bitwise_not)
 _unary("ceil", math.ceil)
 _unary("cos", math.cos)
 _unary("cosh", math.cosh)
+_unary("digamma", math.digamma)
 _unary("erf", math.erf)
+_unary("erfinv", math.erfinv)
 _unary("exp", math.exp)
 _unary("expm1", math.expm1)
 _unary("floor", math.floor)
+_unary("lgamma", math.lgamma)
 _unary("isfinite", math.isfinite, "isfinite_v2", nn.IsFinite)
 _unary("isinf", math.isinf, "isinf_v2", nn.IsInf)
 _unary("isnan", math.isnan, "isnan_v2", nn.IsNan)
@@ -199,6 +202,45 @@ _binary("logical_xor", math.logical_xor)
 _binary("bitwise_and", math.bitwise_and)
 _binary("bitwise_or", math.bitwise_or)
 _binary("bitwise_xor", math.bitwise_xor)
+
+
+
+
+@operator("heaviside", legacy=spelled("elementwise_heaviside", {"X": "x", "Y": "y"}, off={"axis": -1}))
+def heaviside(x: Tensor, y: Tensor) -> Tensor:
+    return math.heaviside(x, y)
+
+
+def _bessel(name: str, apply: Callable[[Tensor], Tensor]) -> None:
+    @operator(name, legacy=spelled(name, {"x": "x"}, "out"))
+    def function(x: Tensor) -> Tensor:
+        return apply(x)
+
+
+_bessel("i0", math.i0)
+_bessel("i0e", math.i0e)
+_bessel("i1", math.i1)
+_bessel("i1e", math.i1e)
+
+
+@operator("gammaln", legacy=spelled("gammaln", {"x": "x"}, "out"))
+def gammaln(x: Tensor) -> Tensor:
+    return math.lgamma(x)
+
+
+@operator("polygamma", legacy=spelled("polygamma", {"x": "x"}, "out"))
+def polygamma(x: Tensor, *, n: int) -> Tensor:
+    return math.polygamma(x, n)
+
+
+@operator("bitwise_left_shift", legacy=spelled("bitwise_left_shift", {"x": "x", "y": "y"}, "out"))
+def bitwise_left_shift(x: Tensor, y: Tensor, *, is_arithmetic: bool = True) -> Tensor:
+    return math.bitwise_left_shift(x, y, is_arithmetic)
+
+
+@operator("bitwise_right_shift", legacy=spelled("bitwise_right_shift", {"x": "x", "y": "y"}, "out"))
+def bitwise_right_shift(x: Tensor, y: Tensor, *, is_arithmetic: bool = True) -> Tensor:
+    return math.bitwise_right_shift(x, y, is_arithmetic)
 
 
 @operator("equal_all", legacy=spelled("equal_all", {"X": "x", "Y": "y"}), misdeclared=True)

@@ -70,7 +70,17 @@ def diag(x: Tensor, *, offset: int = 0, padding_value: float = 0.0) -> Tensor:
     return math.diag(x, offset, padding_value)
 
 
+@operator("diagonal", legacy=spelled("diagonal", {"Input": "x"}))
+def diagonal(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    return math.diagonal(x, offset, axis1, axis2)
+
+
 # --- written
+
+
+@operator("fill_diagonal_tensor", legacy=spelled("fill_diagonal_tensor", {"X": "x", "Y": "y"}, types={"offset": "LONG"}))
+def fill_diagonal_tensor(x: Tensor, y: Tensor, *, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    return math.matrices.with_diagonal(x, y, offset, dim1, dim2)
 
 
 @operator("scatter", legacy=spelled("scatter", {"X": "x", "Ids": "index", "Updates": "updates"}))

@@ -113,6 +113,66 @@ def rms_norm(x: Tensor, scale: Tensor | None = None, *, normalized_shape: Sizes 
     return (y if scale is None else math.multiply(y, scale)), inverse
 
 
+def _residual(x: Tensor, bias: Tensor | None, residual: Tensor | None, share: float, quant_scale: float) -> Tensor:
+    """What is added up in front of a norm; what would be quantised behind it is refused."""
+    if quant_scale > 0:
+        raise UnsupportedError(f"expected a norm that is not quantised but got a scale of {quant_scale}")
+    if residual is not None:
+        x = math.add(x, math.scale(residual, share) if share != 1.0 else residual)
+    return x if bias is None else math.add(x, bias)
+
+
+_ADDED = {name: name for name in ("x", "bias", "residual", "norm_weight", "norm_bias")}
+
+
+@operator("fused_rms_norm_quant", legacy=spelled("fused_rms_norm_quant", _ADDED, "out residual_out inv_var"))
+def fused_rms_norm_quant(
+    x: Tensor,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    norm_weight: Tensor | None = None,
+    norm_bias: Tensor | None = None,
+    *,
+    epsilon: float,
+    begin_norm_axis: int,
+    quant_scale: float,
+    quant_round_type: int,
+    quant_max_bound: float,
+    quant_min_bound: float,
+) -> tuple[Tensor, Tensor, None]:
+    """The norm of what is added up, and the sum."""
+    total = _residual(x, bias, residual, 1.0, quant_scale)
+    axes = list(range(begin_norm_axis % max(x.ndim, 1), x.ndim))
+    y = math.multiply(total, math.rsqrt(math.scale(math.mean(math.square(total), axes, keepdim=True), 1.0, epsilon)))
+    tail = list(x.type.shape[axes[0] :])
+    y = y if norm_weight is None else math.multiply(y, math.reshape(norm_weight, tail))
+    return (y if norm_bias is None else math.add(y, math.reshape(norm_bias, tail))), total, None
+
+
+@operator("fused_bias_residual_layernorm", legacy=spelled("fused_bias_residual_layernorm", _ADDED, "out residual_out mean variance"))
+def fused_bias_residual_layernorm(
+    x: Tensor,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    norm_weight: Tensor | None = None,
+    norm_bias: Tensor | None = None,
+    *,
+    epsilon: float,
+    residual_alpha: float,
+    begin_norm_axis: int,
+    quant_scale: float,
+    quant_round_type: int,
+    quant_max_bound: float,
+    quant_min_bound: float,
+) -> tuple[Tensor | None, ...]:
+    """The norm of what is added up, and the sum; without weights of the norm, the sum alone."""
+    total = _residual(x, bias, residual, residual_alpha, quant_scale)
+    if norm_weight is None and norm_bias is None:
+        return total, total, None, None
+    y, *_ = layer_norm(total, norm_weight, norm_bias, epsilon=epsilon, begin_norm_axis=begin_norm_axis % max(x.ndim, 1))
+    return y, total, None, None
+
+
 @operator("instance_norm", legacy=spelled("instance_norm", _AFFINE, "Y SavedMean SavedVariance"))
 def instance_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5) -> tuple[Tensor, ...]:
     axes = tuple(range(2, x.ndim))

@@ -9,7 +9,7 @@ from typing import Any
 from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.core import Op
-from polyreme.ir.types import ScalarType, i64
+from polyreme.ir.types import ScalarType, i32, i64
 from polyreme.math.fed import axes as fed_axes
 from polyreme.math.fed import sizes as fed_sizes
 from polyreme.operators.arguments import FedSizes, Number, Scalar, Sizes, axis_in
@@ -130,3 +130,53 @@ def cumsum(x: Tensor, axis: Scalar = -1, *, flatten: bool = False, exclusive: bo
         x = dispatch.call(nn.Pad, before, padding=tuple(int(k == 2 * place) for k in range(2 * x.ndim)))
     summed = dispatch.call(nn.Cumsum, x, axis=place)
     return math.flip(summed, [place]) if reverse else summed
+
+
+def _ordered(x: Tensor, axis: int, flatten: bool, exclusive: bool, reverse: bool, nothing: float, apply: Callable[..., Tensor]) -> Tensor:
+    """What `apply` gives along an axis; `exclusive` without the element itself, beginning with `nothing`, `reverse` from the end."""
+    if flatten:
+        x, axis = math.reshape(x, [-1]), 0
+    if x.ndim == 0:
+        return apply(math.reshape(x, [1]), 0)[0]
+    place = axis_in(axis, x)
+    if reverse:
+        x = math.flip(x, [place])
+    made = apply(x, place)
+    if exclusive and x.type.shape[place] != 0:
+        before = math.slice(made, [place], [0], [x.type.shape[place] - 1])
+        made = dispatch.call(nn.Pad, before, padding=tuple(int(k == 2 * place) for k in range(2 * x.ndim)), value=nothing)
+    return math.flip(made, [place]) if reverse else made
+
+
+@operator("cumprod", legacy=spelled("cumprod"))
+def cumprod(x: Tensor, *, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    return _ordered(x, dim, False, exclusive, reverse, 1.0, math.cumprod)
+
+
+@operator("logcumsumexp", legacy=spelled("logcumsumexp"))
+def logcumsumexp(x: Tensor, *, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    return _ordered(x, axis, flatten, exclusive, reverse, float("-inf"), math.logcumsumexp)
+
+
+@operator("cummax", legacy=spelled("cummax", {"x": "x"}, "out indices"))
+def cummax(x: Tensor, *, axis: int = -1, dtype: ScalarType | None = i64) -> tuple[Tensor, Tensor]:
+    return math.cummax(x, axis, "int32" if dtype == i32 else "int64")
+
+
+@operator("cummin", legacy=spelled("cummin", {"x": "x"}, "out indices"))
+def cummin(x: Tensor, *, axis: int = -1, dtype: ScalarType | None = i64) -> tuple[Tensor, Tensor]:
+    return math.cummin(x, axis, "int32" if dtype == i32 else "int64")
+
+
+@operator("reduce_as", legacy=spelled("reduce_as", {"x": "x", "target": "target"}, "out"))
+def reduce_as(x: Tensor, target: Tensor) -> Tensor:
+    """Summed along the axes that broadcast `target` to `x`."""
+    shape, wanted = x.type.shape, target.type.shape
+    front = len(shape) - len(wanted)
+    axes = [*range(front), *(i + front for i, (a, b) in enumerate(zip(shape[front:], wanted, strict=True)) if b == 1 and a != 1)]
+    return math.reshape(math.sum(x, axes), list(wanted)) if axes else math.assign(x)
+
+
+@operator("renorm", legacy=spelled("renorm"))
+def renorm(x: Tensor, *, p: float, axis: int, max_norm: float) -> Tensor:
+    return math.renorm(x, p, axis, max_norm)

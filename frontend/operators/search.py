@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
@@ -12,7 +13,7 @@ from polyreme.math.fed import axes as fed_axes
 from polyreme.math.fed import sizes as fed_sizes
 from polyreme.math.manipulation import span
 from polyreme.nn import functional
-from polyreme.operators.arguments import Scalar, Sizes, UnsupportedError, axis_in
+from polyreme.operators.arguments import Number, Scalar, Sizes, UnsupportedError, axis_in
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -63,6 +64,13 @@ def argsort(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool
     """Sorted along `axis`, and where the elements stood."""
     index = math.argsort(x, axis, descending)
     return (x if x.ndim == 0 else math.take_along_axis(x, index, axis, broadcast=False)), index
+
+
+@operator(
+    "searchsorted", legacy=spelled("searchsorted", {"SortedSequence": "sorted_sequence", "Values": "values"})
+)
+def searchsorted(sorted_sequence: Tensor, values: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return math.searchsorted(sorted_sequence, values, out_int32, right)
 
 
 @operator("nonzero", legacy=spelled("where_index", {"Condition": "condition"}))
@@ -153,3 +161,43 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
         # Both come of arrays of a loop, which are equally long.
         parents = math.gather(parents, dispatch.call(nn.Iota, shape=(steps,), axis=0, dtype=i64), 0)
     return functional.gather_tree(ids, parents)
+
+
+# --- by their order, and how many there are of each size
+
+
+@operator("kthvalue", legacy=spelled("kthvalue", outputs="Out Indices"))
+def kthvalue(x: Tensor, *, k: int = 1, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return math.kthvalue(x, k, axis, keepdim)
+
+
+@operator("mode", legacy=spelled("mode", outputs="Out Indices"))
+def mode(x: Tensor, *, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return math.mode(x, axis, keepdim)
+
+
+_MEDIAN_AXES = {"x": "x", "AxisTensor": "axis", "AxisTensorList": "axis"}
+
+
+@operator("median", legacy=spelled("median", _MEDIAN_AXES, "out medians", types={"axis": "LONGS"}))
+def median(x: Tensor, *, axis: Sizes = (), keepdim: bool = True, mode: str = "avg") -> tuple[Tensor, Tensor | None]:
+    made = math.median(x, int(axis[0]) if axis else None, keepdim, mode)  # it is along one axis or of all
+    return _with_places(made)
+
+
+@operator("nanmedian", legacy=spelled("nanmedian", outputs="Out MedianIndex"))
+def nanmedian(x: Tensor, *, axis: Sizes = (), keepdim: bool = True, mode: str = "avg") -> tuple[Tensor, Tensor | None]:
+    one = len(axis) == 1
+    return _with_places(math.nanmedian(x, int(axis[0]) if one else list(map(int, axis)) or None, keepdim, mode))
+
+
+def _with_places(made: Any) -> tuple[Tensor, Tensor | None]:
+    """Which elements were taken is for gradients, but of a median that is one of them."""
+    return made if isinstance(made, tuple) else (made, None)
+
+
+@operator("histogram", legacy=spelled("histogram", {"X": "input", "Weight": "weight"}, types={"bins": "LONG"}))
+def histogram(
+    input: Tensor, weight: Tensor | None = None, *, bins: int = 100, min: Number = 0.0, max: Number = 0.0, density: bool = False
+) -> Tensor:
+    return math.histogram(input, bins, min, max, weight, density)

@@ -19,6 +19,7 @@ from polyreme.operators import (
     create,
     elementwise,
     fake_quantize,
+    graphs,
     indexing,
     linalg,
     loss,
@@ -33,7 +34,6 @@ from polyreme.operators import (
     shape,
     slicing,
     spectrum,
-    statistics,
 )
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.boxes import chosen, found, matched, proposals, region_targets
@@ -92,6 +92,7 @@ FAMILIES = (
     filling,
     found,
     gates,
+    graphs,
     grids,
     hashes,
     indexing,
@@ -120,7 +121,6 @@ FAMILIES = (
     ranks,
     slicing,
     spectrum,
-    statistics,
     steps,
     update,
     vision,

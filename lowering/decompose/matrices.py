@@ -1,4 +1,4 @@
-"""Inverses and Cholesky factors of small matrices, written out step by step.
+"""Inverses, determinants and Cholesky factors of small matrices, written out step by step.
 
 A step is a handful of maps over the whole matrix, so a matrix of n rows makes n times as many ops: good for the matrices of rotations,
 covariances and the like. n must be known when the model is compiled.
@@ -57,6 +57,18 @@ def _number(b: Builder, value: float, dtype: ScalarType) -> Value:
     return b(tt.Full, value=value, dtype=dtype)
 
 
+def _pivoted(b: Builder, x: Value, j: int) -> tuple[Value, Value, Value]:
+    """The row of those from j on with the largest element of column j, what is left when row j takes its place, and its number."""
+    n, rank, dtype = x.type.shape[-2], x.type.rank, x.type.dtype
+    column = b(tt.Map, _column(b, x, j), fn="abs")
+    size = b(tt.Map, _mask(b, np.arange(n) >= j, rank), column, _number(b, -1, dtype), fn="select")
+    largest = b(tt.ArgReduce, size, fn="max", axis=rank - 2, keepdims=True)
+    numbers = b(tt.Iota, shape=(*(1,) * (rank - 2), n, 1), axis=rank - 2, dtype=largest.type.dtype)
+    is_pivot = b(tt.Map, numbers, largest, fn="eq")
+    pivot = b(tt.Reduce, b(tt.Map, is_pivot, x, _number(b, 0, dtype), fn="select"), fn="add", axes=(rank - 2,), keepdims=True)
+    return pivot, b(tt.Map, is_pivot, _row(b, x, j), x, fn="select"), largest
+
+
 def inverse(op: Any, b: Builder, x: Value) -> Value:
     """Gauss-Jordan on [x | 1]: for each column, the row with the largest element is swapped up, scaled, and subtracted from all others"""
     n, kind = _rows(op, x), x.type
@@ -65,18 +77,32 @@ def inverse(op: Any, b: Builder, x: Value) -> Value:
     places = np.arange(n)
     unit = b(tt.Constant, value=Dense(np.eye(n, dtype=dtype.np).reshape(*(1,) * (rank - 2), n, n)))
     both = b(tt.Concat, (work, b(tt.Broadcast, unit, shape=kind.shape)), axis=rank - 1)
-    zero = _number(b, 0, dtype)
     for j in range(n):
-        size = b(tt.Map, _mask(b, places >= j, rank), b(tt.Map, _column(b, both, j), fn="abs"), _number(b, -1, dtype), fn="select")
-        largest = b(tt.ArgReduce, size, fn="max", axis=rank - 2, keepdims=True)
-        numbers = b(tt.Iota, shape=(*(1,) * (rank - 2), n, 1), axis=rank - 2, dtype=largest.type.dtype)
-        is_pivot = b(tt.Map, numbers, largest, fn="eq")
-        pivot = b(tt.Reduce, b(tt.Map, is_pivot, both, zero, fn="select"), fn="add", axes=(rank - 2,), keepdims=True)
-        swapped = b(tt.Map, is_pivot, _row(b, both, j), both, fn="select")
+        pivot, swapped, _ = _pivoted(b, both, j)
         scaled = b(tt.Map, pivot, _column(b, pivot, j), fn="div")
         rest = b(tt.Map, swapped, b(tt.Map, _column(b, swapped, j), scaled, fn="mul"), fn="sub")
         both = b(tt.Map, _mask(b, places == j, rank), scaled, rest, fn="select")
     return b(nn.Cast, _column(b, both, n, n), dtype=kind.dtype)
+
+
+def determinant(op: Any, b: Builder, x: Value) -> Value:
+    """Gauss: for each column, the row with the largest element is swapped up and subtracted from those below it; the product of these
+    elements, with the other sign for each swap
+    """
+    n, kind = _rows(op, x), x.type
+    left = _wide(b, x)
+    dtype = left.type.dtype
+    one = _number(b, 1, dtype)
+    made = b(tt.Full, value=1, shape=(*kind.shape[:-2], 1, 1), dtype=dtype)
+    for j in range(n):
+        pivot, swapped, largest = _pivoted(b, left, j)
+        element = _column(b, pivot, j)
+        stays = b(tt.Map, largest, _number(b, j, largest.type.dtype), fn="eq")
+        made = b(tt.Map, made, b(tt.Map, stays, element, b(tt.Map, element, fn="neg"), fn="select"), fn="mul")
+        divisor = b(tt.Map, b(tt.Map, element, _number(b, 0, dtype), fn="eq"), one, element, fn="select")
+        scaled = b(tt.Map, pivot, divisor, fn="div")
+        left = b(tt.Map, swapped, b(tt.Map, _column(b, swapped, j), scaled, fn="mul"), fn="sub")
+    return b(nn.Cast, b(tt.Reshape, made, shape=kind.shape[:-2]), dtype=kind.dtype)
 
 
 def cholesky(op: Any, b: Builder, x: Value) -> Value:

@@ -290,9 +290,10 @@ def _size(b: Builder, size: Dim, dtype: ScalarType) -> Value:
     return _number(b, size, dtype) if isinstance(size, int) else b(tt.DimValue, size=size, dtype=dtype)
 
 
-@nn_to_tensor.lower(nn.Cumsum)
-def cumsum(op: Any, b: Builder, x: Value) -> Value:
-    return b(tt.Cumulate, x, fn="add", axis=op.axis % x.type.rank)
+@nn_to_tensor.lower(nn.Cumsum, nn.Cumprod, nn.Cummax, nn.Cummin)
+def cumulate(op: Any, b: Builder, x: Value) -> Value:
+    fn = {nn.Cumsum: "add", nn.Cumprod: "mul", nn.Cummax: "max", nn.Cummin: "min"}[type(op)]
+    return b(tt.Cumulate, x, fn=fn, axis=op.axis % x.type.rank)
 
 
 @nn_to_tensor.lower(nn.Argsort)
@@ -432,6 +433,7 @@ nn_to_tensor.lower(nn.GRUGradient)(recurrence.gru_gradient)
 # --- matrices
 
 nn_to_tensor.lower(nn.Inverse)(matrices.inverse)
+nn_to_tensor.lower(nn.Determinant)(matrices.determinant)
 nn_to_tensor.lower(nn.Cholesky)(matrices.cholesky)
 
 

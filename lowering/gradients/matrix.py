@@ -1,4 +1,4 @@
-"""Gradients of inverses, Cholesky factors and singular values."""
+"""Gradients of inverses, determinants, Cholesky factors and singular values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.dialects import host
-from polyreme.dialects.nn import Add, Cholesky, Constant, Div, Inverse, MatMul, Mul, Neg, Reshape, Sub, Transpose, Where
+from polyreme.dialects.nn import Add, Cholesky, Constant, Determinant, Div, Inverse, MatMul, Mul, Neg, Reshape, Sub, Transpose, Where
 from polyreme.ir.attributes import Dense
 from polyreme.lowering.gradients.table import Emitter, Value, conjugate, gradient, number
 
@@ -23,6 +23,14 @@ def inverse(op: Any, b: Emitter, dy: Value) -> Any:
     """dx = -yᴴ dy yᴴ"""
     adjoint = _adjoint(b, op.result)
     return (b(Neg, b(MatMul, adjoint, b(MatMul, dy, adjoint))),)
+
+
+@gradient(Determinant)
+def determinant(op: Any, b: Emitter, dy: Value) -> Any:
+    """dx = dy y x⁻ᴴ"""
+    shape = op.x.type.shape
+    share = b(Reshape, b(Mul, dy, conjugate(b, op.result)), shape=(*shape[:-2], 1, 1))
+    return (b(Mul, share, _adjoint(b, b(Inverse, op.x))),)
 
 
 @gradient(Cholesky)

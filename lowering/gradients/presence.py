@@ -49,7 +49,7 @@ _LINEAR: tuple[type[Op], ...] = (
 # Ops with derivatives that are infinite somewhere.
 _WITH_POLES: tuple[type[Op], ...] = (
     nn.Sqrt, nn.Rsqrt, nn.Log, nn.Log1p, nn.Log2, nn.Log10, nn.Div, nn.Reciprocal, nn.Pow, nn.Exp, nn.Tan, nn.Asin, nn.Acos, nn.Atan2,
-    nn.Prod, nn.Cholesky, nn.Inverse,
+    nn.Prod, nn.Cholesky, nn.Inverse, nn.Determinant, nn.Cumprod,
 )  # fmt: skip
 
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme.dialects.nn import (
+    Add,
     Cast,
     CrossEntropy,
+    Cummax,
+    Cummin,
+    Cumprod,
     Cumsum,
     Div,
     Equal,
     Exp,
     Flip,
     Iota,
+    Less,
+    LogicalAnd,
+    LogicalOr,
     LogSoftmax,
     Max,
     Mean,
@@ -21,6 +28,8 @@ from polyreme.dialects.nn import (
     Neg,
     NotEqual,
     Prod,
+    Reshape,
+    ScatterAdd,
     Softmax,
     Sub,
     Sum,
@@ -28,6 +37,8 @@ from polyreme.dialects.nn import (
 )
 from polyreme.dialects.nn.reduce import reduction_axes
 from polyreme.dialects.shape_rules import number_fits
+from polyreme.ir.dims import product
+from polyreme.ir.types import i64
 from polyreme.lowering.gradients.table import Emitter, Value, count_of, expand_reduced, gradient, number, repeat_to, size_number
 
 
@@ -114,5 +125,39 @@ def cross_entropy(op: Any, b: Emitter, dy: Value) -> Any:
 @gradient(Cumsum)
 def cumsum(op: Any, b: Emitter, dy: Value) -> Any:
     """dx = the running sums of dy from the end"""
-    axis = op.axis % dy.type.rank
-    return (b(Flip, b(Cumsum, b(Flip, dy, axes=(axis,)), axis=axis), axes=(axis,)),)
+    return (_from_end(b, dy, op.axis % dy.type.rank),)
+
+
+def _from_end(b: Emitter, x: Value, axis: int) -> Value:
+    return b(Flip, b(Cumsum, b(Flip, x, axes=(axis,)), axis=axis), axes=(axis,))
+
+
+@gradient(Cumprod)
+def cumprod(op: Any, b: Emitter, dy: Value) -> Any:
+    """dx = the running sums of dy y from the end, over x. Of the first 0: those of dy times the products without it; behind it nothing"""
+    x, axis = op.x, op.axis % dy.type.rank
+    zero, one = number(b, 0.0, dy), number(b, 1.0, dy)
+    is_zero = b(Equal, x, zero)
+    so_far = b(Cumsum, b(Cast, is_zero, dtype=i64), axis=axis)
+    is_first = b(LogicalAnd, is_zero, b(Equal, so_far, number(b, 1, i64)))
+    without = b(Where, is_first, one, x)
+    of_first = _from_end(b, b(Mul, dy, b(Cumprod, without, axis=axis)), axis)
+    before = b(Div, _from_end(b, b(Mul, dy, op.result), axis), b(Where, is_zero, one, x))
+    return (b(Where, is_first, of_first, b(Where, b(Less, so_far, number(b, 1, i64)), before, zero)),)
+
+
+@gradient(Cummax, Cummin)
+def running_extreme(op: Any, b: Emitter, dy: Value) -> Any:
+    """dx = the sum of dy wherever the element is the last one that reaches the extreme"""
+    x, shape, axis = op.x, dy.type.shape, op.axis % dy.type.rank
+    reached = b(LogicalOr, b(Equal, x, op.result), b(NotEqual, x, x))
+    along = b(Iota, shape=shape, axis=axis, dtype=i64)
+    place = b(Cummax, b(Where, reached, along, number(b, 0, i64)), axis=axis)
+    flat = None
+    for other in range(len(shape)):
+        own = place if other == axis else b(Iota, shape=shape, axis=other, dtype=i64)
+        step = b(Mul, own, size_number(b, product(shape[other + 1 :]), i64))
+        flat = step if flat is None else b(Add, flat, step)
+    count = product(shape)
+    summed = b(ScatterAdd, b(Reshape, dy, shape=(count,)), b(Reshape, flat, shape=(count,)), axis=0, size=count)
+    return (b(Reshape, summed, shape=shape),)

@@ -37,7 +37,13 @@ def test_a_file_of_one_function_gives_what_paddle_gives(name: str, tmp_path: Pat
         agree([one.numpy() for one in made] if isinstance(made, (list, tuple)) else made.numpy(), call)
 
 
-@pytest.mark.parametrize("name", ["clip_whole", "fold", "histogram_of_all", "kthvalue", "median_along", "mode", "trace"])
+IN_LIBRARIES = (
+    "adaptive_max_pool", "clip_whole", "corrcoef", "cummax", "cumprod", "det", "fold", "histogram_of_all", "i1", "kthvalue", "logcumsumexp",
+    "median_along", "mode", "segment_max", "shift_right_of_bits", "trace",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_LIBRARIES)
 def test_a_library_of_one_function_gives_what_paddle_gives(name: str, tmp_path: Path) -> None:
     library = paddle.compile(paddle.jit.load(written(name, tmp_path)), tmp_path / "net.so")
     for call in FILES[name]["calls"]:

@@ -274,7 +274,7 @@ def _drawn(rows: _Rows, op: nn.Uniform, axes: list[Axis]) -> Sequence[Axis]:
     return [rows.new(op.results[0].type), None]
 
 
-@_rule(nn.Softmax, nn.LogSoftmax, nn.Cumsum, nn.Argsort)
+@_rule(nn.Softmax, nn.LogSoftmax, nn.Cumsum, nn.Cumprod, nn.Cummax, nn.Cummin, nn.Argsort)
 def _along_one_axis(rows: _Rows, op: Any, axes: list[Axis]) -> Sequence[Axis]:
     _need(_only(axes) != op.axis % op.operands[0].type.rank)
     return axes
