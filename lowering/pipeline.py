@@ -56,6 +56,7 @@ from polyreme.lowering.schedule.group_adaptive_pooling import GroupAdaptivePooli
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.schedule.group_padded_windows import GroupPaddedWindows
 from polyreme.lowering.schedule.group_turned_convolutions import GroupTurnedConvolutions
+from polyreme.lowering.schedule.recompute import Recompute
 from polyreme.lowering.schedule.regions import is_host_op, makes_size, runs_in_parts, sizes_learnt
 from polyreme.lowering.schedule.rounds import CutScans
 from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
@@ -285,6 +286,8 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         ReduceRowsFirst(),
         GroupAdaptivePooling(target),
         SinkReshapes(),
+        # Behind all that merges equal ops, and in front of what takes its copies into kernels.
+        Recompute(),
         Fuse(write_pads=True),
         GroupInvertedResiduals(target, prepare),
         GroupPaddedWindows(target),

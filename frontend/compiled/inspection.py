@@ -231,7 +231,8 @@ def _text(module: Module, **form: Any) -> str:
 
 
 def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = None) -> Inspection:
-    """The IR of a Layer, function, loaded model or module.
+    """The IR of a Layer, function, loaded model or module, or of one of the `programs()` of a function under `to_static`: of a step of
+    training, say.
 
     `input_spec` says what it takes, as for `jit.save`; `target` is a name or triple, by default this machine.
     """
@@ -242,10 +243,13 @@ def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = Non
 
 def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:
     """The `nn` module of a model, its weights as arguments, or with `freeze` as constants. A module is taken as it is."""
+    from polyreme.jit.program import TracedProgram
     from polyreme.jit.saving import trace_model
 
     if isinstance(net, Module):
         return net
+    if isinstance(net, TracedProgram):
+        return net.traced.module()
     traced = trace_model(net, input_spec)
     make: Callable[[], Module] = traced.frozen if freeze else traced.module
     return make()

@@ -11,6 +11,7 @@ memory. Reshapes stay outside, since the same memory under another shape is free
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -42,6 +43,7 @@ _LONG_ROW = 1 << 16
 _FEW_ROWS = 4
 # Up to so many pixels wait in registers for their mean.
 _FEW_PIXELS = 16
+_FEW_NUMBERS = 16
 
 
 def is_free(op: Op, write_pads: bool = True) -> bool:
@@ -355,7 +357,7 @@ class _Fusion:
             elif results:
                 made.append(outline(ops, inputs, results, mapping))
 
-        for group in dict.fromkeys(self.group[op] for op in block if op in self.group):
+        for group in self._in_order():
             place(group)
         for op in reversed(block):
             # Nothing may be left that holds on to the old values, in whatever order they stood.
@@ -363,6 +365,46 @@ class _Fusion:
             op.detach()
         for op in made:
             block.append(op)
+
+
+    def _in_order(self) -> list[Group]:
+        """The groups, each when all that it reads is there: of those that could be next, the one that began first in the function.
+
+        A group may begin early and read what is computed late, such as a sum that joined another one. Were what it reads computed first
+        thing, all that only the others need would come behind, and hold memory until then: the gradients of weights, for one.
+        """
+        groups = list(dict.fromkeys(self.group[op] for op in self.func.block if op in self.group))
+        readers: dict[Group, list[Group]] = {group: [] for group in groups}
+        waits = dict.fromkeys(groups, 0)
+        for group in groups:
+            read = {producer for op in group.ops for value, _ in self._reads_of(op) if (producer := value.producer()) is not None}
+            for before in {self.group[op] for op in read} - {group}:
+                readers[before].append(group)
+                waits[group] += 1
+        number = {group: i for i, group in enumerate(groups)}
+        in_order = _sorted(groups, readers, waits, number)
+        # What is a few numbers comes when it is first needed, as rates that a step of training takes.
+        for group in reversed(in_order):
+            if all(estimate(product(shape_of(v))) <= _FEW_NUMBERS for op in group.ops for v in op.results):
+                number[group] = min([number[group], *(number[reader] for reader in readers[group])])
+        return _sorted(groups, readers, waits, number)
+
+
+def _sorted(groups: Sequence[Group], readers: dict[Group, list[Group]], waits: dict[Group, int], number: dict[Group, int]) -> list[Group]:
+    """The groups, each behind all that it waits for; of several that wait for nothing more, the one with the least number."""
+    left = dict(waits)
+    ready = [(number[group], i) for i, group in enumerate(groups) if not left[group]]
+    places = {group: i for i, group in enumerate(groups)}
+    heapq.heapify(ready)
+    made = []
+    while ready:
+        group = groups[heapq.heappop(ready)[1]]
+        made.append(group)
+        for reader in readers[group]:
+            left[reader] -= 1
+            if not left[reader]:
+                heapq.heappush(ready, (number[reader], places[reader]))
+    return made
 
 
 _ALONE = (tensor.Random, tensor.Constant, tensor.Cumulate, tensor.Argsort, tensor.Pairs)

@@ -11,12 +11,15 @@ from typing import ClassVar
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
-from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.rows import shape_of
+
+# A mean, or a deviation, is not further than so many ops from what it is of.
+_FEW_STEPS = 32
 
 
 @register_pass
@@ -56,7 +59,7 @@ def _merge(op: tensor.Reshape) -> None:
 def _sink(op: tensor.Map) -> None:
     shape = shape_of(op.result)
     reshape = next((r for x in op.xs if (r := x.producer(tensor.Reshape)) and shape_of(x) == shape and _from_contract(r.x)), None)
-    if reshape is None:
+    if reshape is None or any(_is_computed_of(x, reshape.x) for x in op.xs if x.producer() is not reshape):
         return
     old = shape_of(reshape.x)
     shapes = [_shape_in_front(x, shape, old) for x in op.xs]
@@ -95,6 +98,21 @@ def _from_contract(value: Value) -> bool:
         if isinstance(op, tensor.Map) and op not in seen:
             seen.add(op)
             pending += [x.producer() for x in op.xs if shape_of(x) == shape_of(op.result)]
+    return False
+
+
+def _is_computed_of(x: Value, product: Value) -> bool:
+    """Whether `x` is computed of the product that it is to follow, as a mean of it is, in a few steps: the map has to wait for all of that
+    anyway, and is better where the other one's readers are.
+    """
+    pending, seen = [x.producer()], set[Op | None]()
+    while pending and len(seen) < _FEW_STEPS:
+        op = pending.pop(0)
+        if op is not None and op not in seen:
+            seen.add(op)
+            if product in op.operands and isinstance(op, (tensor.Reduce, tensor.Reshape)) and op.result is not x:
+                return True
+            pending += [v.producer() for v in op.operands]
     return False
 
 
