@@ -774,7 +774,8 @@ def _reaching(outputs: Sequence[Tensor], wanted: set[Any]) -> set[int]:
         if id(node) not in nodes:
             nodes[id(node)] = node
             stack += [e[0] for e in node.edges if isinstance(e, tuple)]
-    useful: set[int] = set()
+    # What is behind a step that kept nothing is not known any more: to run it is the error that says so.
+    useful = {number for number, node in nodes.items() if node.is_free() and not node.edges}
     # Inputs come before the nodes that use them, so one pass in order of making settles all.
     for node in sorted(nodes.values(), key=lambda n: n.sequence):
         for edge in node.edges:

@@ -423,3 +423,95 @@ def test_a_rate_that_is_read_behind_its_schedules_step_is_the_new_one() -> None:
 
     seen = [step(optimizer.get_lr), step(lambda: rate.last_lr), step(optimizer.get_lr)]
     assert seen == [0.5, 0.25, 0.125]
+
+
+def whole(function: Any) -> Any:
+    return paddle.jit.to_static(function, full_graph=True)
+
+
+def trained_in_turns(compiled: Any) -> tuple[list[Any], Any]:
+    """Losses, modes and rates of calls that train and calls that do not, which say so to the net."""
+    paddle.seed(3)
+    # A bias in front of a norm has a gradient of rounding alone, of which Adam would make whole steps.
+    layers = paddle.nn.Linear(4, 8, bias_attr=False), paddle.nn.BatchNorm1D(8), paddle.nn.Dropout(0.5), paddle.nn.Linear(8, 1)
+    net = paddle.nn.Sequential(*layers)
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters())
+
+    @compiled
+    def run(x: Any, trains: bool) -> Any:
+        net.train() if trains else net.eval()
+        loss = net(x).square().mean()
+        if trains:
+            optimizer.set_lr(0.02)
+            loss.backward()
+            optimizer.step()
+            optimizer.set_lr(optimizer.get_lr() / 4)
+            optimizer.clear_grad()
+        return loss
+
+    found: list[Any] = []
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        if number == 3:
+            net.eval()
+            layers[2].train()
+            optimizer.set_lr(0.7)
+        loss = run(paddle.to_tensor(rng.normal(size=(6, 4)).astype("float32")), number % 3 != 2)
+        found += [float(loss), net.training, layers[2].training, optimizer.get_lr()]
+    return found, run
+
+
+def test_modes_and_rates_that_a_step_sets_are_those_of_eager_mode() -> None:
+    wanted, _ = trained_in_turns(lambda function: function)
+    found, run = trained_in_turns(whole)
+    np.testing.assert_allclose(np.array(found, float), np.array(wanted, float), rtol=1e-5)
+    assert run.breaks() == []
+
+
+def test_what_a_step_returns_beside_its_loss_has_no_gradients_that_are_not_kept() -> None:
+    net = paddle.nn.Linear(4, 2)
+    optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+
+    def step(x: Any) -> Any:
+        loss = net(x).square().mean()
+        length = net.weight.norm()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss, length
+
+    x = paddle.ones([3, 4])
+    before = float(net.weight.norm())
+    loss, length = whole(step)(x)
+    assert float(length) == pytest.approx(before)
+    asked = [length.backward, (length * 2).backward, lambda: paddle.grad(length, net.weight, allow_unused=True)]
+    for ask in asked:
+        with pytest.raises(RuntimeError, match="expected no gradients of what 'step' returns beside its loss"):
+            ask()
+    with pytest.raises(RuntimeError, match="expected the first backward"):
+        paddle.grad(loss, net.weight, allow_unused=True)
+    _, length = paddle.jit.to_static(step)(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        length.backward()
+
+
+@pytest.mark.parametrize("wrapped", ["weight_norm", "spectral_norm"])
+def test_weights_that_hooks_compute_are_those_of_eager_mode(wrapped: str) -> None:
+    def trained(compiled: Any) -> list[Any]:
+        paddle.seed(5)
+        net = paddle.nn.Sequential(getattr(paddle.nn.utils, wrapped)(paddle.nn.Linear(4, 3)), paddle.nn.Linear(3, 1))
+        optimizer = paddle.optimizer.Adam(0.05, parameters=net.parameters())
+
+        @compiled
+        def step(x: Any) -> Any:
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            return loss
+
+        losses = [step(paddle.ones([2, 4]) * number) for number in (1, 2, 3)]
+        return [*losses, *net.state_dict().values(), net[0].weight]
+
+    for found, wanted in zip(trained(whole), trained(lambda function: function), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-6)

@@ -11,7 +11,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
-from tests.training.programs import PROGRAMS
+from tests.training.further_programs import PROGRAMS
 from tests.training.record import recorded, run
 
 # Of these the default run compiles steps, too.
@@ -20,17 +20,16 @@ COMPILED = ("the_rate_of_a_schedule_is_logged", "gradients_are_gathered_over_fou
 IN_PARTS = {
     "the_rate_of_a_schedule_is_logged",
     "the_rate_is_an_input_of_the_net",
-    "the_rate_is_set_within_a_step",
     "a_trainer_that_counts_and_prints",
     "losses_are_kept_as_numbers",
     "gradients_are_gathered_over_four_steps",
-    "gradients_are_clipped_by_ones_own_code",
     "losses_that_are_not_finite_are_left_out",
     "keys_of_a_queue_and_an_encoder_that_follows",
     "images_are_made_harder_by_their_gradients",
     "rows_are_mixed_by_numbers_of_numpy",
-    "weights_of_a_norm_that_is_one",
     "hooks_see_and_change_gradients",
+    "hooks_come_and_go_between_steps",
+    "a_metric_and_a_mean_within_the_step",
 }
 
 

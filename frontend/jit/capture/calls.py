@@ -55,6 +55,7 @@ from polyreme.jit.capture.steps import GRADIENT_FUNCTIONS, GRADIENT_METHODS, SCA
 from polyreme.jit.capture.watched import NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.nn.layer import Layer
+from polyreme.nn.utils import SpectralNormHook, WeightNorm
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.optimizer import Optimizer
 from polyreme.sizes import Size
@@ -64,6 +65,9 @@ __all__ = ["Watch"]
 
 
 _APPLY = vars(PyLayer)["apply"].__func__
+
+# Hooks of the framework's own, which compute a weight of a Layer: they are watched as the user's.
+WEIGHT_HOOKS = (SpectralNormHook, WeightNorm)
 
 
 class Watch(Steps):
@@ -105,6 +109,8 @@ class Watch(Steps):
         if isinstance(found, types.FunctionType) and not is_ours(kind):
             self.class_guard(kind, "__call__")
             return self.call(found, function, *args, **kwargs)
+        if isinstance(found, types.FunctionType) and kind in WEIGHT_HOOKS:
+            return self._call_twin(found, (function, *args), kwargs)
         raise NotWhole(f"a {kind.__name__} is called")
 
     def _call_twin(self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -147,6 +153,8 @@ class Watch(Steps):
             return plain(held, *args, **kwargs)
         if isinstance(held, Layer) and is_ours(plain):
             return self._call_layer_method(held, plain, args, kwargs)
+        if isinstance(held, WEIGHT_HOOKS) and is_ours(plain):
+            return self._call_twin(plain, (held, *args), kwargs)
         if is_ours(plain) and not isinstance(held, (Size, Expr, dtypes.dtype)):
             raise NotWhole(f"'{plain.__qualname__}' is called")
         return self.call(plain, held, *args, **kwargs)
@@ -260,8 +268,6 @@ class Watch(Steps):
         if name == "__call__":
             return self._call_forward(layer, args, kwargs)
         if name in (
-            "train",
-            "eval",
             "apply",
             "to",
             "astype",

@@ -159,7 +159,12 @@ class _CaptureTrace(Trace):
         super().assign(tensor, value)
 
     def each_time(self, key: Any, make: Callable[[], Tensor], name: str) -> Tensor:
-        """An argument, which `make` gives at each call."""
+        """An argument, which `make` gives at each call, or a number, where the function has set it itself. The key begins with the id of
+        whom it belongs to.
+        """
+        if self.gradients is not None and key[0] in self.gradients.set_rates:
+            said = make()
+            return dispatch.full((), said._array("a rate").item(), said.type.dtype)
         if key not in self.each:
             self.each[key] = made = make()
             self.state.note(made, Computed(make, name))
@@ -178,6 +183,19 @@ class _CaptureTrace(Trace):
         """Python looks at the values of a tensor: if that is outside the call cannot be one program."""
         if self.is_outside(held):
             raise NotWhole(f"{what} of a tensor from outside")
+
+
+class _WithoutGraph(FunctionNode):
+    """What a step of training returns beside its loss: how that was computed is not kept."""
+
+    __slots__ = ()
+
+    def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
+        raise RuntimeError(
+            f"expected no gradients of what '{self.name}' returns beside its loss but they are asked for: a step of training that is one "
+            "program (full_graph=True) keeps nothing for them; detach() the result in it, or call backward() of it there, or leave out "
+            "full_graph=True"
+        )
 
 
 class CheckFailed(Exception):
@@ -199,7 +217,7 @@ class Whole:
     remarks: tuple[str, ...] = ()  # in what it differs from Python, as who asks for one program is told
     enables: bool = False  # whether it is for calls under `no_grad`, and lets gradients through all the same, as by `enable_grad` inside
     # Of a step of training, which of the program's results gradients were sent back from: that cannot be done again. None of another one.
-    freed: tuple[bool, ...] | None = None
+    freed: tuple[type[FunctionNode] | None, ...] | None = None
     proceeds: int | None = None  # which of the results tells whether a step of training is taken
     order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
@@ -259,8 +277,8 @@ class Whole:
                 raise CheckFailed
             self.program.write(computed)
         for result, freed in zip(results, self.freed, strict=True):
-            if freed:
-                node = FunctionNode((), 1, list, self.program.name)
+            if freed is not None:
+                node = freed((), 1, list, self.program.name)
                 node.free()
                 tape.attach(node, [result])
         return results
@@ -355,7 +373,7 @@ def capture(
                 return _without_tensors(state, trace, made, recipe, effects, shapes)
             if trace.leaf_gradients.made and (not trains or any(id(held) in trace.leaf_gradients.made for held in made.outputs)):
                 raise NotWhole("a tensor that was made inside the function is to get gradients", location)
-            freed = _freed(made.outputs, location) if trains else None
+            freed = _freed(made.outputs, location, as_one_program) if trains else None
             if freed is None:
                 _refuse_gradients_that_are_undecided(trace, location)
             others = state.sources.keys() | made.numbers.keys()
@@ -432,10 +450,12 @@ def _gradient_effects(gradients: LeafGradients, made: _Recipes) -> list[Effect]:
     return [Effect("gradients", KnownValue(None), tuple(said), tuple(parts))] if said else []
 
 
-def _freed(outputs: Sequence[Tensor], location: Location) -> tuple[bool, ...]:
-    """Which results of a step of training gradients were sent back from. The step leaves no graph behind."""
-    freed = tuple(is_freed(held) for held in outputs)
-    if any(held._node is not None and not gone for held, gone in zip(outputs, freed, strict=True)):
+def _freed(outputs: Sequence[Tensor], location: Location, as_one_program: bool) -> tuple[type[FunctionNode] | None, ...]:
+    """What stands behind each result of a step of training that has a graph. The step leaves none behind: gradients were sent back from
+    some, and of the others there are none, which is an error once they are asked for.
+    """
+    freed = tuple(FunctionNode if is_freed(t) else _WithoutGraph if t._node is not None else None for t in outputs)
+    if _WithoutGraph in freed and not as_one_program:
         raise NotWhole("a result beside a step of training may be asked for gradients later; detach() it", location)
     return freed
 

@@ -109,6 +109,11 @@ class Steps(Branches):
             self._check_known(optimizer)
             return plain(optimizer, *args, **kwargs)
         gradients = self._gradients(f"'{type(optimizer).__name__}.{name}'")
+        if name == "set_lr":
+            self._set_rate(optimizer, gradients, plain, args, kwargs)
+            return None
+        if name == "get_lr" and id(optimizer) in gradients.set_rates:
+            return optimizer.get_lr()
         if name == "get_lr":
             if isinstance(optimizer._learning_rate, LRScheduler):
                 self.check_schedule(optimizer._learning_rate)
@@ -128,6 +133,19 @@ class Steps(Branches):
             self._step(optimizer, plain, gradients)
             return None, optimizer._with_gradients(optimizer._parameter_list)
         raise NotWhole(f"'{type(optimizer).__name__}.{name}' is called")
+
+    def _set_rate(
+        self, optimizer: Optimizer, gradients: LeafGradients, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """`set_lr`, by a number that is the same at each call: so is the rate of the steps that follow."""
+        self._check_known(optimizer)
+        numbers = [*args, *kwargs.values()]
+        if len(numbers) != 1 or type(numbers[0]) not in (int, float) or isinstance(optimizer._learning_rate, LRScheduler):
+            raise NotWhole(f"'{type(optimizer).__name__}.set_lr' is called with something else than a number, or beside a schedule")
+        self.state.journal.before(optimizer)
+        plain(optimizer, numbers[0])
+        gradients.set_rates.add(id(optimizer))
+        self.state.effect("method", optimizer, "set_lr", numbers[0])
 
     def _check_known(self, optimizer: Optimizer) -> None:
         """The optimizer is one from outside, and the same at each call."""
