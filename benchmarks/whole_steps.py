@@ -2,6 +2,7 @@
 
     python -m benchmarks.whole_steps --paddle-python ../peers/bin/python --torch-python ../torch/bin/python
     python -m benchmarks.whole_steps --first --torch-python ../torch/bin/python
+    python -m benchmarks.whole_steps --into rows.csv --paddle-python ../peers/bin/python --torch-python ../torch/bin/python
 
 Each library runs a net in a process of its own, on one thread or two, in rounds: in a round each is timed for a short turn, one after
 another. A figure is the median over the rounds of a turn's tenth percentile, the ratio the median of the rounds' ratios. On one thread it
@@ -21,12 +22,16 @@ passes. `polyreme` compiles the whole step; so does `paddle-static`, as far as i
 Before anything is timed, all libraries are given the same weights and have to give the same losses for five steps. `MiB` is the most memory
 that the process had, less what it had before it made the net; of ours in a process that finds the code in its cache, as a second one does.
 
+With `--into` each row is written to a file as soon as it is known, and one that is there already is not measured again: a table that takes
+an hour goes on where it was stopped.
+
 With `--first` it is the seconds of the first step, with an empty cache and with a full one; `MiB` of both.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import platform
 import resource
@@ -35,6 +40,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,6 +56,7 @@ STEPS = 5  # whose losses are compared
 # roots of squares: where a gradient is nearly 0, its rounding decides which way a whole step goes.
 LARGEST_DIFFERENCE, GROWTH, MOST, SMALLEST = 1e-4, 30.0, 0.1, 1e-3
 LIBRARIES = ("polyreme", "paddle", "paddle-static", "torch", "torch-compile")
+HEAD = ["net", *(f"{library} ms" for library in LIBRARIES), "ratio", "lowest", "highest", "MiB", "best peer's MiB"]
 
 
 def turn(step: Callable[[], Any], seconds: float, clock: Callable[[], float]) -> list[float]:
@@ -138,6 +145,21 @@ def row(name: str, taken: dict[str, list[float]], mib: dict[str, float]) -> list
     return [name, *figures, f"{statistics.median(ratios):.2f}", *ends, f"{mib['polyreme']:.0f}", f"{least:.0f}"]
 
 
+def rows_in(path: Path | None) -> dict[tuple[str, str], list[str]]:
+    """The rows of a file, by their threads and net; none where there is no file."""
+    if path is None or not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {(threads, net): [net, *figures] for threads, net, *figures in list(csv.reader(file))[1:]}
+
+
+def append_row(path: Path, threads: int, row: Sequence[str]) -> None:
+    """Write a row at the end of a file, which begins with a head."""
+    is_new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([["threads", *HEAD]] * is_new + [[str(threads), *row]])
+
+
 def first_steps(pythons: dict[str, str], names: Sequence[str], threads: int) -> list[list[str]]:
     """Seconds of the first step by net and library, in an empty cache and in a full one."""
     rows = []
@@ -165,6 +187,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
+    parser.add_argument("--into", type=Path, metavar="FILE", help="a CSV file of rows, for what is not in it yet")
     parser.add_argument("--first", action="store_true", help="time first steps")
     parser.add_argument("--worker", nargs=2, metavar=("LIBRARY", "THREADS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -179,12 +202,16 @@ def main() -> None:
             head = ["net", "library", "first s", "first s, cached", "MiB", "MiB, cached"]
             print(table(head, first_steps(pythons, options.nets, threads)), flush=True)
             continue
-        rows = []
+        rows, known = [], rows_in(options.into)
         for name in options.nets:
-            rows.append(row(name, *measure(pythons, name, threads, options.rounds, options.seconds)))
-            print(f"{threads}: {', '.join(rows[-1])}", file=sys.stderr, flush=True)
-        units = [f"{library} ms" for library in LIBRARIES]
-        print(table(["net", *units, "ratio", "lowest", "highest", "MiB", "best peer's MiB"], rows), flush=True)
+            found = known.get((str(threads), name))
+            if found is None:
+                found = row(name, *measure(pythons, name, threads, options.rounds, options.seconds))
+                if options.into is not None:
+                    append_row(options.into, threads, found)
+            rows.append(found)
+            print(f"{threads}: {', '.join(found)}", file=sys.stderr, flush=True)
+        print(table(HEAD, rows), flush=True)
         print()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tables import MARKED, PAGES, RESULTS, Query, read, rewritten
+from benchmarks.whole_steps import HEAD, append_row, rows_in
 
 FILE = "machine,model,threads,ratio\nA,one,1,1.5\nA,one,2,1.4\nB,one,1,2.0\nA,two,1,0.9\n"
 
@@ -74,3 +75,13 @@ def test_a_row_with_too_few_cells_is_refused(folder: Path) -> None:
     (folder / "speed.csv").write_text(FILE + "A,one\n")
     with pytest.raises(ValueError, match=r"speed.csv:6"):
         read("speed", folder)
+
+
+def test_rows_of_a_table_that_was_stopped_are_found_again(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    assert rows_in(file) == rows_in(None) == {}
+    lines = [[net, *(str(i) for i in range(1, len(HEAD)))] for net in ("MLP", "ResNet-18, 64")]
+    for threads, line in enumerate(lines, start=1):
+        append_row(file, threads, line)
+    assert rows_in(file) == {("1", "MLP"): lines[0], ("2", "ResNet-18, 64"): lines[1]}
+    assert file.read_text(encoding="utf-8").splitlines()[0].startswith("threads,net,polyreme ms")
