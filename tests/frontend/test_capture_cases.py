@@ -34,6 +34,7 @@ from tests.frontend.capture_programs.driver import PROGRAMS, difference, run, sa
 KNOWN_WITH_FULL_GRAPH = {
     "a_while_on_a_tensor": "a number that a branch or loop of the program computes outlives the call: it is a tensor",
     "a_branch_returns_the_argument_itself": "a result is a tensor of its own",
+    "recompute_in_a_training_step": "a result beside a step of training keeps nothing for gradients of it",
 }
 SUBJECTS = (
     between,

@@ -515,3 +515,25 @@ def test_weights_that_hooks_compute_are_those_of_eager_mode(wrapped: str) -> Non
 
     for found, wanted in zip(trained(whole), trained(lambda function: function), strict=True):
         np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_what_an_optimizer_computes_stands_at_the_line_that_asks_for_its_step() -> None:
+    net = paddle.nn.Linear(4, 2)
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters())
+
+    def step(x: Any) -> Any:
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        doubled = loss * 2
+        return doubled
+
+    compiled = whole(step)
+    compiled(paddle.ones([3, 4]))
+    (program,) = compiled.programs()
+    first = step.__code__.co_firstlineno
+    lines = [op.location.line - first for op in program.traced.func.block]
+    names = {value.name: op.location.line - first for op in program.traced.func.block for value in op.results if value.name}
+    assert lines.count(3) > 20
+    assert (names["loss"], names["doubled"]) == (1, 5)

@@ -374,6 +374,8 @@ def capture(
             if trace.leaf_gradients.made and (not trains or any(id(held) in trace.leaf_gradients.made for held in made.outputs)):
                 raise NotWhole("a tensor that was made inside the function is to get gradients", location)
             freed = _freed(made.outputs, location, as_one_program) if trains else None
+            if freed is not None and _WithoutGraph in freed:
+                made.remarks.append("a result beside a step of training keeps nothing for gradients of it: to ask for them is an error")
             if freed is None:
                 _refuse_gradients_that_are_undecided(trace, location)
             others = state.sources.keys() | made.numbers.keys()

@@ -198,7 +198,10 @@ class Steps(Branches):
             if isinstance(parameter._value, Value) and parameter._grad is not None and optimizer._lacks_master_weight(parameter):
                 raise NotWhole(f"'{said}.step' makes the master weight of '{parameter.name}', which the function has written to before")
         gradients.trains = True
-        return run()
+        if optimizer._is_of_ones_own():
+            return run()
+        with gradients.trace.at_one_place():
+            return run()
 
     # --- scaled losses
 

@@ -135,6 +135,7 @@ class Trace(Recorder):
         self.doubts: list[list[TraceError]] = []  # of the loops around that may be recorded anew, what is amiss in them unless they are
         self.ranges: dict[Range, None] = {}  # what inputs may hold
         self.path_tensors: list[Tensor] = []  # those from outside that may be others at the next call
+        self.place: Location | None = None  # of all ops, while the framework's own code records them
         self.gradients: LeafGradients | None = None  # `.grad` of leaves, where whoever runs the program sets it
         self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
@@ -240,11 +241,25 @@ class Trace(Recorder):
 
     def location(self) -> Location:
         """The place of the op that is being recorded: the user's line."""
-        return caller_location()
+        return self.place or caller_location()
 
     def follow_variables(self) -> None:
         """Called in front of each op: values get the names of the user's variables."""
+        if self.place is None:
+            self.variables.step()
+
+    @contextmanager
+    def at_one_place(self) -> Iterator[None]:
+        """The framework's own code records ops, however many: all of them stand at the user's line that has asked for them."""
+        if self.place is not None:
+            yield
+            return
         self.variables.step()
+        self.place = self.location()
+        try:
+            yield
+        finally:
+            self.place = None
 
     def _operand(self, tensor: Any, recording: bool) -> Value:
         value = self.value_of(tensor)
