@@ -40,7 +40,7 @@ from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths
 from polyreme.jit.traced import TraceError
 from polyreme.tensor import Tensor
 
-__all__ = ["UNDEFINED", "branch", "gathered_steps", "is_traced", "loop", "on_trial", "steps"]
+__all__ = ["UNDEFINED", "branch", "gathered_steps", "is_traced", "known_sizes", "loop", "on_trial", "steps"]
 
 
 
@@ -330,6 +330,12 @@ def _rounded(value: float, dtype: ScalarType) -> float:
 def _is_known(size: Dim) -> bool:
     """Whether a size is a number, or one of those that are known around the bodies that are recorded."""
     return isinstance(size, int) or symbols(size) <= _recorder().known_sizes()
+
+
+def known_sizes() -> frozenset[str]:
+    """Names of the sizes that are known around the bodies that are recorded."""
+    found: frozenset[str] = _recorder().known_sizes()
+    return found
 
 
 def _check_alike(bodies: Sequence[CapturedBody], names: Sequence[str]) -> None:

@@ -431,7 +431,7 @@ OF_FLUID |= {"chunk_eval", "crf_decoding", "ctc_align", "edit_distance", "linear
 # Windows and places in sequences.
 OF_FLUID |= {"add_position_encoding", "im2sequence", "row_conv", "sequence_scatter"}
 # Decoding.
-OF_FLUID |= {"beam_search", "gather_tree"}
+OF_FLUID |= {"beam_search", "beam_search_decode", "gather_tree"}
 # Those of detectors.
 OF_DETECTORS = {
     "anchor_generator", "bipartite_match", "box_clip", "box_decoder_and_assign", "deformable_psroi_pooling", "density_prior_box",

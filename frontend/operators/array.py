@@ -1,17 +1,23 @@
-"""Arrays of tensors: a tensor array is one tensor here, its elements along a new first axis, so that all of them have one shape."""
+"""Arrays of tensors: a tensor array is one tensor here, its elements along a new first axis where all of them have one shape and the same
+levels of detail. Others are as `sequence/ragged.py` says.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from polyreme import dispatch, math
-from polyreme.dialects import host, nn
+from polyreme.dialects import nn
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import i32, i64
+from polyreme.math.common import cast_to
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
+from polyreme.operators.sequence.ragged import is_ragged, joined, numbers_below, ragged_element, ragged_length, spread, with_element
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "array_length", "array_read", "array_write", "check_element", "going_on", "index_of", "numbers_below", "rank_table_of",
+    "array_length", "array_read", "array_write", "check_element", "going_on", "has_other_rows", "index_of", "rank_table_of",
     "read_from_array", "write_to_array",
 ]  # fmt: skip
 
@@ -47,8 +53,38 @@ def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
 def write_to_array(
     x: Tensor, i: Tensor, array: Tensor | None = None, own: list[Tensor] | None = None, levels: list[Tensor] | None = None
 ) -> tuple[Tensor, list[Tensor]]:
-    """The same; the levels of detail of an array are those of its elements."""
+    """The same; the levels of detail of an array are those of its elements. An element that has other rows than the ones before makes the
+    array one whose elements differ.
+    """
+    if array is not None and (is_ragged(levels) or has_other_rows(x, array)):
+        alike = array.ndim > x.ndim  # whose levels may be those of an array whose elements differ all the same
+        held, there = spread(array, () if is_ragged(levels) else levels or ()) if alike else (array, list(levels or ()))
+        there = list(levels or ()) if is_ragged(levels) else there
+        _check_ragged_element(x, own or (), held, there)
+        return with_element(held, there, x, own or (), index_of(i))
     return array_write(x, i, array), list(levels or own or [])
+
+
+def has_other_rows(x: Tensor, array: Tensor) -> bool:
+    """Whether `x` may have other rows than the elements of an array that are alike, and is like them otherwise."""
+    own, others = x.type, array.type
+    if own.dtype != others.dtype or not 1 <= own.rank == others.rank - 1 or own.shape[1:] != others.shape[2:]:
+        return False
+    rows, before = own.shape[0], others.shape[1]
+    return rows != before and not (isinstance(rows, int) and isinstance(before, int))
+
+
+def _check_ragged_element(x: Tensor, own: Sequence[Tensor], array: Tensor, levels: Sequence[Tensor]) -> None:
+    if x.type.dtype != array.type.dtype or x.type.shape[1:] != array.type.shape[1:]:
+        raise UnsupportedError(
+            f"expected elements of one dtype and of rows alike in a tensor array, {array.type.with_shape(array.type.shape[1:])}, but got "
+            f"{x.type}; keep tensors of other shapes in an array of their own"
+        )
+    if len(own) != len(levels) - 1:
+        raise UnsupportedError(
+            f"expected elements of {len(levels) - 1} levels of detail in a tensor array but got one of {len(own)}; give it the levels of "
+            "the others by lod_reset"
+        )
 
 
 @operator("array_read")
@@ -72,15 +108,24 @@ def read_from_array(
     if like is not None:
         rows = math.concat([array, dispatch.full((1, *array.type.shape[1:]), 0, array.type.dtype)], 0)
         return math.squeeze(math.gather(rows, math.reshape(math.minimum(index_of(i), _count(array)), [1]), 0), 0), []
+    if is_ragged(levels):
+        return ragged_element(array, levels, index_of(i))
     table = rank_table_of(levels)
     if table is None:
         return array_read(array, i), list(levels or [])
     return math.gather(array_read(array, i), numbers_below(going_on(table, i)), 0), []
 
 
-@operator(legacy=spelled("tensor_array_to_tensor", {"X": "array"}, "Out OutIndex"))
-def tensor_array_to_tensor(array: Tensor, *, axis: int = 0, use_stack: bool = False) -> tuple[Tensor, Tensor]:
+@operator(legacy=spelled("tensor_array_to_tensor", {"X": "array", "X@LOD": "levels"}, "Out OutIndex"))
+def tensor_array_to_tensor(
+    array: Tensor, levels: list[Tensor] | None = None, *, axis: int = 0, use_stack: bool = False
+) -> tuple[Tensor, Tensor]:
     """The elements of an array one behind the other along `axis`, or along a new axis there; and the size along `axis` of each, int32."""
+    if is_ragged(levels):
+        if use_stack or axis % array.ndim:
+            how = "stacked" if use_stack else f"joined along axis {axis}"
+            raise UnsupportedError(f"expected elements of as many rows in a tensor array that is {how} but theirs may differ")
+        return array, cast_to(joined(levels), i32)
     count, *sizes = array.type.shape
     rank = len(sizes)
     if not -rank <= axis < rank + use_stack:
@@ -100,10 +145,16 @@ def _each(size: Dim, count: Dim) -> Tensor:
     return made
 
 
-@operator("array_length", legacy=spelled("lod_array_length", {"X": "array"}))
+@operator("array_length")
 def array_length(array: Tensor) -> Tensor:
     """How many elements there are: int64 [1]."""
     return math.reshape(_count(array), [1])
+
+
+@operator(legacy=spelled("lod_array_length", {"X": "array", "X@LOD": "levels"}))
+def lod_array_length(array: Tensor, levels: list[Tensor] | None = None) -> Tensor:
+    """The same; of an array whose elements differ its levels tell."""
+    return ragged_length(levels) if is_ragged(levels) else array_length(array)
 
 
 def rank_table_of(levels: list[Tensor] | None) -> Tensor | None:
@@ -114,14 +165,6 @@ def rank_table_of(levels: list[Tensor] | None) -> Tensor | None:
 def going_on(table: Tensor, i: Tensor) -> Tensor:
     """How many sequences of a rank table have a row with the number `i`, int64 []."""
     return math.sum(math.less_than(index_of(i), table[:, 1]).astype("int64"))
-
-
-def numbers_below(limit: Tensor) -> Tensor:
-    """The numbers from 0 to `limit`, int64 []."""
-    recorder = dispatch.active_trace()
-    assert recorder is not None
-    made: Tensor = dispatch.call(host.Range, limit, count=recorder.fresh_size())
-    return made
 
 
 def index_of(i: Tensor) -> Tensor:

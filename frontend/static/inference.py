@@ -58,7 +58,9 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
             variable.set_type(made)
             told = told_levels(op, slot, place, types)
             shared = level_to_share(op, slot, place, made)
-            variable.lod_level = max(variable.lod_level, shared if told is None else len(told))
+            # The level above those of the elements of an array that differ is none of theirs.
+            own = shared if told is None else len(told) - (told[:1] != [] and told[0].rank == 3)
+            variable.lod_level = max(variable.lod_level, own)
             if told and told[0].rank != 1:
                 variable.level_kinds = list(told)
     mark_rows(op)

@@ -25,6 +25,7 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.lowering.transforms.solve_sizes import bound_sizes, used_sizes
+from polyreme.operators.sequence.ragged import is_ragged
 from polyreme.static.concurrency.channels import session
 from polyreme.static.concurrency.host_calls import HostCalls, has_channels, shared_names
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
@@ -253,10 +254,12 @@ class _Translation(BlockValues):
                 )
             found.append(self._kept(self.read(name, None)))
         levels = [[self._kept(level) for level in self.levels.get(name, ())] for name in fetches]
-        if by_steps := next((name for name in fetches if any(level.ndim != 1 for level in self.levels.get(name, ()))), None):
-            raise RunError(
-                f"expected tensors to fetch but '{by_steps}' is an array of the rows of sequences by steps; fetch what array_read gives"
-            )
+        for name in fetches:
+            held = self.levels.get(name, ())
+            if any(level.ndim != 1 for level in held):
+                what = f"the elements of the array '{name}' differ in rows or levels"
+                what = what if is_ragged(held) else f"'{name}' is an array of the rows of sequences by steps"
+                raise RunError(f"expected tensors to fetch but {what}; fetch what array_read gives")
         ends = {name: self._kept(self.read(name, None)) for name in self.written}
         updates = {name: key for name, key in ends.items() if name not in self.program.captured}
         changed = [(self.program.captured[name], key) for name, key in ends.items() if name in self.program.captured]

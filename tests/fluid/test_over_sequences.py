@@ -154,16 +154,46 @@ def test_blocks_know_the_levels_of_what_they_only_read() -> None:
     np.testing.assert_allclose(made, 3 * np.add.reduceat(np.array(given), [0, 2]), rtol=1e-5)
 
 
-def test_elements_of_an_array_are_of_the_same_sequences() -> None:
+def test_elements_of_an_array_have_levels_of_their_own() -> None:
     layers, main = fluid.layers, fluid.Program()
     with fluid.program_guard(main, fluid.Program()):
         x, y = (layers.data(name, [3], lod_level=1) for name in "xy")
         i = layers.fill_constant([1], "int64", 0)
         array = layers.array_write(x, i)
         layers.array_write(y, layers.increment(i, in_place=False), array)
-        feed = {"x": sequences_of([2, 3]), "y": sequences_of([3, 2])}
-        with pytest.raises(RuntimeError, match=r"elements of the same sequences in the tensor array .* those of 'y'"):
-            fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=[layers.array_read(array, i)])
+        second = layers.array_read(array, layers.increment(i, in_place=False))
+        feed = {"x": sequences_of([2, 3]), "y": sequences_of([3, 1, 2])}
+        fetch = [layers.array_read(array, i), second]
+        found = fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=fetch, return_numpy=False)
+        for made, given in zip(found, feed.values(), strict=True):
+            np.testing.assert_array_equal(np.array(made), np.array(given))
+            assert made.recursive_sequence_lengths() == given.recursive_sequence_lengths()
+
+
+def test_an_element_with_another_number_of_levels_and_an_array_in_place_of_a_tensor_are_errors() -> None:
+    layers = fluid.layers
+    uses = {
+        "elements of 1 levels of detail in a tensor array but got one of 2": lambda array, i: layers.array_write(
+            layers.data("deep", [3], lod_level=2), i, array
+        ),
+        "but the elements of the array .* differ in rows or levels": lambda array, i: layers.reduce_sum(array),
+        "elements of the array .* differ in rows or levels; fetch what array_read gives": lambda array, i: array,
+        "as many rows in a tensor array that is stacked": lambda array, i: layers.tensor_array_to_tensor(array, use_stack=True)[0],
+    }
+    feed = {"x": sequences_of([2, 3]), "y": sequences_of([3, 2]), "deep": fluid.create_lod_tensor(
+        np.ones((5, 3), "float32"), [[1, 1], [1, 4]], fluid.CPUPlace()
+    )}  # fmt: skip
+    for why, use in uses.items():
+        main = fluid.Program()
+        with fluid.program_guard(main, fluid.Program()):
+            x, y = (layers.data(name, [3], lod_level=1) for name in "xy")
+            i = layers.fill_constant([1], "int64", 0)
+            array = layers.array_write(x, i)
+            layers.array_write(y, layers.increment(i, in_place=False), array)
+            with pytest.raises((RuntimeError, ValueError), match=why):  # where the program is made, or where it runs
+                made = use(array, i)
+                known = {name: value for name, value in feed.items() if main.global_block().has_var(name)}
+                fluid.Executor(fluid.CPUPlace()).run(main, feed=known, fetch_list=[made], return_numpy=False)
 
 
 def test_a_sequence_that_has_ended_makes_no_gradient_of_values_that_it_never_had() -> None:

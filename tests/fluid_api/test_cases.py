@@ -18,13 +18,15 @@ CASES = load()
 # Of these, which compile many programs each, only some run by default.
 LONGER = {
     "alignments", "book", "clicks", "decoding", "detection", "distributions", "early", "features", "index", "kinds", "labelling",
-    "layers", "levels", "places", "region_targets", "regions", "tables", "windows",
+    "layers", "levels", "places", "region_targets", "regions", "searches", "shapes", "tables",
+    "windows",
 }  # fmt: skip
 QUICK = {
     "adam_of_tables",
     "adam_of_tables_in_dygraph_mode",
     "alignments_cost",
     "anchors_are_drawn",
+    "arrays_grow_by_fewer_rows",
     "boxes_are_matched",
     "clips_of_tables_in_dygraph_mode",
     "comparisons_take_their_last_arguments_in_order",
@@ -35,6 +37,7 @@ QUICK = {
     "other_optimizers_of_tables_in_dygraph_mode",
     "places_are_waves",
     "rates_fall",
+    "rows_of_more_tables",
     "results_that_keep_levels_and_those_that_do_not",
     "sequences_are_expanded",
     "sequences_get_other_levels",

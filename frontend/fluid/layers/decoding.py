@@ -35,7 +35,7 @@ from polyreme.utils.structures import flatten, map_structure
 
 __all__ = [
     "BasicDecoder", "BeamSearchDecoder", "DecodeHelper", "Decoder", "GreedyEmbeddingHelper", "SampleEmbeddingHelper",
-    "TrainingHelper", "beam_search", "dynamic_decode", "gather_tree",
+    "TrainingHelper", "beam_search", "beam_search_decode", "dynamic_decode", "gather_tree",
 ]  # fmt: skip
 
 _NEVER = 1e9
@@ -72,6 +72,19 @@ def beam_search(
     attrs = {"level": level, "beam_size": beam_size, "end_id": end_id, "is_accumulated": is_accumulated}
     helper.append_op("beam_search", slots, {"selected_ids": words, "selected_scores": total, "parent_idx": parents}, attrs)
     return (words, total, parents) if return_parent_idx else (words, total)
+
+
+@takes("ids", "scores")
+def beam_search_decode(ids: Any, scores: Any, beam_size: int, end_id: int, name: str | None = None) -> tuple[Any, Any]:
+    """The sentences that a search ended in, from arrays of the words and scores that `beam_search` chose in each step: words and scores,
+    as sequences of two levels, `beam_size` sentences of each source. The one with the best last score comes first.
+    """
+    helper = LayerHelper("beam_search_decode", name=name)
+    words = helper.create_variable_for_type_inference(ids.dtype, stop_gradient=True)
+    gained = helper.create_variable_for_type_inference(scores.dtype, stop_gradient=True)
+    attrs = {"beam_size": beam_size, "end_id": end_id}
+    helper.append_op("beam_search_decode", {"Ids": ids, "Scores": scores}, {"SentenceIds": words, "SentenceScores": gained}, attrs)
+    return words, gained
 
 
 def _gathered(x: Any, index: Any) -> Any:

@@ -6,9 +6,10 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.types import i64
 from polyreme.operators.arguments import UnsupportedError
-from polyreme.operators.array import going_on, numbers_below, rank_table_of
+from polyreme.operators.array import going_on, rank_table_of
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of_rows
+from polyreme.operators.sequence.ragged import numbers_below
 from polyreme.tensor import Tensor
 
 

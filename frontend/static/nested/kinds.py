@@ -147,10 +147,10 @@ class While(BlockKind):
         names = op.write_slots()[self.writing]
         changing = [name for name in names_from_outside(block)[1] if name != condition]
         def run(wanted: Sequence[str], given: Mapping[str, Any], ops: Sequence[Operator] | None = None) -> list[Any]:
-            return run_nested(block, wanted, given, ops)
+            return run_nested(block, wanted, given, ops, as_many=levels.as_many)
 
         levels = LevelsThrough(op, changing, known)
-        known |= levels.entry
+        known |= levels.entry | levels.arrays
         known |= empty_arrays(new_arrays(block, changing, known), known, run)
         room = room_for_arrays(block, condition, changing, known, run) if tape.is_grad_enabled() else {}
         carried = [condition, *changing, *(name for name in room if name not in changing), *levels.carried]
@@ -179,7 +179,11 @@ class ConditionalBlock(BlockKind):
         known = self.known(op, inputs)
         levels = LevelsThrough(op, names, known)
         wanted = [*names, *levels.carried]
-        made = run_branch(condition, wanted, {**known, **levels.entry}, lambda wanted, given: run_nested(block, wanted, given))
+
+        def run(wanted: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
+            return run_nested(block, wanted, given, as_many=levels.as_many)
+
+        made = run_branch(condition, wanted, {**known, **levels.arrays, **levels.entry}, run)
         return {self.writing: made[: len(names)], **levels.after(dict(zip(wanted, made, strict=True)))}
 
 

@@ -13,8 +13,11 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.control_flow import UNDEFINED
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError
+from polyreme.ir.dims import Dim
+from polyreme.operators.array import index_of
 from polyreme.operators.control.arrays import Count
 from polyreme.operators.control.blocks import BRANCHES
+from polyreme.operators.sequence.ragged import is_ragged, ragged_element, spread
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.lod.read_rows import READ_ROWS, positions, without_others
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 # What takes arrays whose elements are the rows of sequences by steps.
 _OF_ARRAYS = (READ, LENGTH, "assign")
+# What takes arrays whose elements differ in rows or levels.
+_OF_RAGGED = (*_OF_ARRAYS, WRITE, "tensor_array_to_tensor", "beam_search_decode")
 
 __all__ = [
     "BlockValues", "host_calls", "is_translating", "levels_around", "missing_value", "run_nested", "values_around",
@@ -98,8 +103,9 @@ class BlockValues:
             inputs[slot] = [level for name in op.inputs.get(slot.removesuffix(LOD), ()) for level in self.levels_of(name)]
         for slot in op.kind.row_slots(op):
             inputs[slot] = [row for name in op.inputs.get(slot.removesuffix(READ_ROWS), ()) for row in self.rows_of(name)]
-        if op.type == WRITE and op.inputs.get("Array"):
-            self._check_element_levels(op)
+        if op.type == WRITE:
+            if inputs.get("Array"):
+                self._let_elements_differ(op, inputs)
         elif op.has_attr("sub_block"):
             self._refuse_rows_by_steps(op, [name for names in op.write_slots().values() for name in names], inputs)
         elif op.type not in _OF_ARRAYS and gradient_of(op) is None:
@@ -116,27 +122,46 @@ class BlockValues:
                     self._show(op, name)
 
     def _refuse_rows_by_steps(self, op: Operator, names: Sequence[str], inputs: Slots) -> None:
-        """An array of the rows of sequences by steps is no tensor, and goes with the table that it was made with."""
+        """An array of the rows of sequences by steps is no tensor, and goes with the table that it was made with. Nor is one whose elements
+        differ.
+        """
         for name in names:
             levels = self.levels_of(name)
             if not levels or levels[0].ndim == 1:
                 continue
+            if is_ragged(levels):
+                if op.type in _OF_RAGGED or op.has_attr("sub_block"):
+                    continue
+                why = f"expected tensors in '{op.type}' but the elements of the array '{name}' differ in rows or levels; read them first"
+                raise RunError(why, op.location)
             if op.type != "array_to_lod_tensor":
                 why = f"expected tensors in '{op.type}' but '{name}' is an array of the rows of sequences by steps; read its elements first"
                 raise RunError(why, op.location)
             if inputs["RankTable"][0]._value is not levels[0]._value:
                 raise RunError(f"expected the rank table that the array '{name}' was made with but got another one", op.location)
 
-    def _check_element_levels(self, op: Operator) -> None:
-        """All elements of an array have the same levels of detail."""
-        element, array = op.inputs["X"][0], op.inputs["Array"][0]
-        own, others = ([level._value for level in self.levels_of(name)] for name in (element, array))
-        if len(own) != len(others) or any(a is not b for a, b in zip(own, others, strict=True)):
+    def _let_elements_differ(self, op: Operator, inputs: Slots) -> None:
+        """An array whose elements are alike becomes one whose elements differ where one with other levels is written to it."""
+        array = op.outputs["Out"][0]
+        own, others = self.levels_of(op.inputs["X"][0]), self.levels_of(array)
+        inputs["Array" + LOD] = others
+        # The first element that a program writes says what levels those of the array have.
+        first = not others and not op.inputs.get("Array")
+        if first or is_ragged(others) or [level._value for level in own] == [level._value for level in others]:
+            return
+        if others and others[0].ndim == 2:
             raise RunError(
-                f"expected elements of the same sequences in the tensor array '{array}' but those of '{element}' come from elsewhere; keep "
-                "sequences of other lengths in an array of their own",
+                f"expected elements of the same sequences in the tensor array '{array}', which has rows of sequences by steps, but those "
+                f"of '{op.inputs['X'][0]}' come from elsewhere; keep them in an array of their own",
                 op.location,
             )
+        if len(own) != len(others):
+            raise RunError(
+                f"expected elements of {len(others)} levels of detail in the tensor array '{array}' but '{op.inputs['X'][0]}' has "
+                f"{len(own)}; give it the levels of the others by lod_reset",
+                op.location,
+            )
+        inputs["Array" + LOD] = spread(inputs["Array"][0], others)[1]
 
     def _show(self, op: Operator, name: str) -> None:
         """Let Go blocks see what was written; what a block of the operator wrote, they have seen."""
@@ -279,8 +304,10 @@ class NestedValues(BlockValues):
     stays as it is, its levels of detail.
     """
 
-    def __init__(self, block: Block, outside: Callable[[str], Tensor | None]):
+    def __init__(self, block: Block, outside: Callable[[str], Tensor | None], as_many: Mapping[str, int] | None = None):
         super().__init__(block, outside)
+        self.as_many = as_many or {}
+        self.rows_read: dict[tuple[Any, Any], Dim] = {}  # the names of numbers of rows, by arrays with as many and the place in them
         written = names_from_outside(block)[1]
         self.own = {*block.vars, *written}
         self.around = _around[-1] if _around else None
@@ -321,7 +348,9 @@ class NestedValues(BlockValues):
             self._check_is_of_this_run(number, op)
         array = array_of(op)
         contents = None if array is None else carried_contents(array, self.known)
-        if array is None or contents is None:
+        if op.type == READ and is_ragged(self.levels_of(op.inputs["X"][0])):
+            self._read_element(op)
+        elif array is None or contents is None:
             super().add(op)
         elif op.type == LENGTH:
             self.write(op.output_arg_names[0], contents.length())
@@ -338,6 +367,16 @@ class NestedValues(BlockValues):
             for name, part in zip(carried_names(array, after), after.parts, strict=True):
                 self.write(name, part)
 
+    def _read_element(self, op: Operator) -> None:
+        """Read an element of an array whose elements differ."""
+        array, out = op.inputs["X"][0], op.outputs["Out"][0]
+        held, place = self.read(array, op), self.read(op.inputs["I"][0], op)
+        recorder: Any = dispatch.active_trace()
+        key = (self.as_many.get(array, array), place._value)
+        rows = self.rows_read.setdefault(key, recorder.fresh_size())
+        made, levels = self._at(op, lambda: ragged_element(held, self.levels_of(array), index_of(place), rows))
+        self.levels[out] = levels
+        self.write(out, made)
 
     def _check_is_of_this_run(self, number: int, op: Operator) -> None:
         """A gradient in the block of a loop is of an operator of the same round: what is in front of the loop has run once."""
@@ -360,13 +399,13 @@ _depth = [0]
 
 def run_nested(
     block: Block, names: Sequence[str], known: Mapping[str, Any], ops: Sequence[Operator] | None = None,
-    levels: dict[str, list[Tensor]] | None = None,
+    levels: dict[str, list[Tensor]] | None = None, as_many: Mapping[str, int] | None = None,
 ) -> list[Any]:  # fmt: skip
     """What the variables `names` hold once the operators of a block, or `ops` of them, have run on what the variables `known` hold;
     `UNDEFINED` for one that nothing has written. Their levels of detail have names, too (`x@LOD0`). `levels` is given those of all that
-    the block has written.
+    the block has written. Elements of arrays with one number in `as_many` have as many rows if they stand at one place.
     """
-    values = NestedValues(block, lambda name: None if known.get(name, UNDEFINED) is UNDEFINED else known[name])
+    values = NestedValues(block, lambda name: None if known.get(name, UNDEFINED) is UNDEFINED else known[name], as_many)
     _depth[0] += 1
     try:
         if _depth[0] > MAX_NESTING:
