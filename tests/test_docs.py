@@ -12,7 +12,7 @@ import pytest
 
 from polyreme.lowering.kernels.schedule import kinds_within
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.machines.cores import Core
+from polyreme.lowering.machines.cores import Core, Rates
 from polyreme.lowering.machines.targets import GpuTarget
 from polyreme.lowering.pipeline import BUILDERS, WAYS
 
@@ -127,8 +127,9 @@ def test_a_page_lists_the_fields_of_each_schedule(way: Way) -> None:
 
 def test_the_page_on_machines_lists_the_facts_of_a_row_and_its_example_runs() -> None:
     page = (DOCS / "add_a_machine.md").read_text(encoding="utf-8")
-    rows = page[page.index("| fact |") :].split("\n\n")[0].splitlines()[2:]
-    listed = [name for line in rows for name in re.findall(r"`(\w+)`", line.split("|")[1])]
-    assert sorted(listed) == sorted(field.name for field in fields(Core) if field.name != "name")
+    for head, row in (("| fact |", Core), ("| rate |", Rates)):
+        rows = page[page.index(head) :].split("\n\n")[0].splitlines()[2:]
+        listed = [name for line in rows for name in re.findall(r"`(\w+)`", line.split("|")[1])]
+        assert sorted(listed) == sorted(field.name for field in fields(row) if field.name != "name")
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     exec(compile(code, "add_a_machine.md", "exec"), {"__name__": "add_a_machine"})

@@ -23,10 +23,6 @@ from polyreme.lowering.machines.instructions import BYTES, dot_registers
 
 # A size that is only known at run time counts as this many in estimates.
 TYPICAL = 64
-# Cycles of work that pay for waking a thread.
-GRAIN_CYCLES = 5000
-# A result is cut into about so many pieces for the threads, if each has this many cycles.
-PIECES, PIECE_CYCLES = 16, 8000
 # Registers for A's number and its product with a pair of 16-bit integers.
 FACTORS_OF_PAIRS = 2
 # From so many vectors of a row on it does not matter that half of the last one is empty.

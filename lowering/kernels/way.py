@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from polyreme.ir.python.records import dataclass
+from polyreme.lowering.analysis.kernel_work import kernel_cycles
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, title
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError, parse_schedule
 
@@ -23,7 +24,7 @@ class Way:
     an instance of `schedule`, or None where other ways are estimated to be faster. `write` makes the plan; `fits` raises `ScheduleError`
     for a schedule that the root cannot be computed by. `function` is the name that it is called by, if that is another one.
 
-    `cycles` gives the estimate that was chosen by, None where there is none. `refusal` says why `choose` answers None.
+    `refusal` says why `choose` answers None.
     """
 
     name: str
@@ -33,7 +34,6 @@ class Way:
     write: Callable[[Any, Any], KernelPlan]
     fits: Callable[[Any, Any], None]
     function: str = ""
-    cycles: Callable[[Any, Any], float | None] = lambda found, chosen: None
     refusal: Callable[[Any], str] = lambda found: "estimated to be slower than others, or forbidden"
 
     @property
@@ -54,6 +54,12 @@ class Way:
     def plan(self, found: Any, chosen: Schedule) -> KernelPlan:
         """The plan of what was found, by this schedule."""
         return replace(self.write(found, chosen), builder=self.name, schedule=str(chosen))
+
+
+def cycles_of(plan: KernelPlan, request: Request) -> float:
+    """Cycles that a plan's kernels are estimated to take one thread, with those that pack operands at each call."""
+    packs = [p.kernel for p in plan.packs if p.kernel is not None and p.operand not in request.constant | request.kept]
+    return sum(kernel_cycles(func, request.target) for func in (*packs, *(step.func for step in plan.steps)))
 
 
 def plan_as_said(request: Request, text: str, builders: Sequence[KernelBuilder]) -> KernelPlan:

@@ -6,9 +6,27 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 from polyreme.ir.python.records import dataclass
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a core does in a cycle beside multiply-adds, as `cost.py` asks: whole vectors that are loaded, stored, and shuffled by other
+    lanes; single `places` that gathers read; bytes from L2. A row of a tile register is multiplied in `tile_row_cycles`. Of computing and
+    moving bytes at the same time, so much of the shorter one shows. A kernel that does nothing takes `call_cycles`.
+    """
+
+    loads: float = 2
+    stores: float = 1
+    shuffles: float = 1
+    places: float = 1
+    l2_bytes_per_cycle: float = 40
+    tile_row_cycles: float = 1.45
+    overlap_shows: float = 0.3
+    call_cycles: float = 60
 
 
 @dataclass(frozen=True)
@@ -33,11 +51,12 @@ class Core:
     load_cycles: float = 0.0
     half_width_vectors: bool = False
     separate_l3: bool = False
+    rates: Rates = Rates()
 
     @property
     def facts(self) -> dict[str, Any]:
         """The fields of a target that it gives."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("name", "processors", "family", "l3_of_l2")}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("name", "processors", "family", "l3_of_l2", "rates")}
 
     def caches(self, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
         """What a core sees of caches of these sizes."""
@@ -77,6 +96,7 @@ GENERIC = {
 }
 
 
+@cache
 def core_named(processor: str, arch: str) -> Core:
     """The row of a processor, by LLVM's name for it; that of its instruction set if there is none."""
     own = next((core for core in CORES if processor in core.processors), None)

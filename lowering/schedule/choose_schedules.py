@@ -22,7 +22,7 @@ from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.kernels.plan import KernelBuilder, Request, facts_of, op_names, request_of
 from polyreme.lowering.kernels.schedule import ScheduleError
-from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.kernels.way import Way, cycles_of
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.schedule.bufferize import CARRIERS
 from polyreme.lowering.schedule.control import CONTROL, runs_general
@@ -174,13 +174,15 @@ def _opinion(build: KernelBuilder, request: Request, is_taken: bool) -> tuple[bo
         if is_taken:
             return None
         plan = build(request)
-        return None if plan is None else (True, f"{plan.builder} {'; '.join(plan.schedule.splitlines())}".strip())
-    found = build.find(request)
-    if found is None:
+        said = "" if plan is None else f"{plan.builder} {'; '.join(plan.schedule.splitlines())}".strip()
+    else:
+        found = build.find(request)
+        if found is None:
+            return None
+        chosen = build.choose(found)
+        if chosen is None:
+            return False, f"{build.name}: {build.refusal(found)}"
+        plan, said = build.plan(found, chosen), str(chosen)
+    if plan is None:
         return None
-    chosen = build.choose(found)
-    if chosen is None:
-        return False, f"{build.name}: {build.refusal(found)}"
-    cycles = build.cycles(found, chosen)
-    return True, f"{chosen}{'' if cycles is None else f', estimated {cycles:.0f} cycles'}"
-
+    return True, said if request.target.code == "ptx" else f"{said}, estimated {cycles_of(plan, request):.0f} cycles"

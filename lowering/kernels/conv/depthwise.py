@@ -39,6 +39,7 @@ from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.tasks import WINDOW_GRAIN_CYCLES, WINDOW_SERIAL_CYCLES
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
 MOST_TAPS = 448
@@ -46,8 +47,6 @@ MOST_TAPS = 448
 MOST_EDGES = 6
 # Widths of tiles for rows of unknown length, one of which suits nearly every length; and what a tile costs before it computes, in pixels.
 OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
-# As in `Target`, but lower: such kernels stand between products that keep the threads awake.
-SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
 # Rows of work that threads share well. As many rows make a piece of an image worth its first ones.
 ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together if L1 is to hold what lies under a window.
@@ -374,7 +373,7 @@ class ChannelwiseKernel:
                 hi = code.add(lo, block) if plan.channels % block == 0 else code.min(code.add(lo, block), plan.channels)
             self._piece(places, tall, lo, hi)
 
-        eager = replace(plan.request.target, serial_cycles=SERIAL_CYCLES, grain_cycles=GRAIN_CYCLES)
+        eager = replace(plan.request.target, serial_cycles=WINDOW_SERIAL_CYCLES, grain_cycles=WINDOW_GRAIN_CYCLES)
         each(code, eager, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
 
     def begin(self, code: Code) -> None:

@@ -40,7 +40,6 @@ from polyreme.lowering.kernels.conv.direct_plan import (
     DirectSchedule,
     ScheduledDirect,
     choose_direct,
-    cycles_of,
     find_direct,
     fit_direct,
 )
@@ -68,8 +67,9 @@ from polyreme.lowering.kernels.microkernel import (
 from polyreme.lowering.kernels.padded_copy import PaddedCopy, strides_of_copy
 from polyreme.lowering.kernels.plan import KernelPlan, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, total
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
+from polyreme.lowering.kernels.problem import typical
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def write_direct(found: Direct, schedule: DirectSchedule) -> KernelPlan:
     return parts.plan("direct", updates=p.epilogue.updates)
 
 
-build_direct_conv = Way("direct", DirectSchedule, find_direct, choose_direct, write_direct, fit_direct, "build_direct_conv", cycles_of)
+build_direct_conv = Way("direct", DirectSchedule, find_direct, choose_direct, write_direct, fit_direct, "build_direct_conv")
 
 
 def _larger(code: Code, a: Index, b: Index) -> Index:

@@ -17,9 +17,10 @@ from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_
 from polyreme.lowering.kernels.microkernel import L1_PANEL_VECTORS, MOST_UNROLLED, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
-from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
+from polyreme.lowering.kernels.problem import TYPICAL, Problem, find_problem, in_words, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES
 
 # Parts of L2, 1 / this: the image of a task; a larger one if each task streams its weights; sums that wait; what a tile reads of a panel
 # before the next tile reads it again.
@@ -548,12 +549,6 @@ def fit_direct(direct: Direct, schedule: DirectSchedule) -> None:
     others = (choose_direct(direct.by_vectors(vectors)) for vectors in range(1, MOST_VECTORS + 1))
     if schedule != own and all(schedule != other for other in others):
         raise ScheduleError(f"expected a schedule like {own} for this convolution and machine but got {schedule}")
-
-
-def cycles_of(direct: Direct, schedule: DirectSchedule) -> float:
-    """The estimated cycles of all images, of usual sizes where these are not known."""
-    scheduled = ScheduledDirect(direct, schedule)
-    return scheduled.cycles() * scheduled.places
 
 
 class ScheduledDirect(Direct):

@@ -22,7 +22,8 @@ from polyreme.lowering.kernels.microkernel import (
 )
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Slot
-from polyreme.lowering.kernels.problem import PIECES, typical
+from polyreme.lowering.kernels.problem import typical
+from polyreme.lowering.machines.tasks import PIECES
 
 # Pixels of a result that are turned by code without loops.
 MAX_PIXELS_TRANSPOSED = 64

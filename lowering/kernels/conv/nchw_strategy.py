@@ -17,7 +17,8 @@ from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, total
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, typical
+from polyreme.lowering.kernels.problem import Problem, typical
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECE_CYCLES, PIECES
 
 # Bytes of the scratch tiles of one task: they share L1 with what the tile reads, and live on the stack.
 SCRATCH_BYTES = 96 << 10

@@ -39,6 +39,7 @@ from polyreme.lowering.kernels.microkernel import Axis, accumulate, join_axes, s
 from polyreme.lowering.kernels.packing import copied_views
 from polyreme.lowering.kernels.plan import Pack, Slot, pack
 from polyreme.lowering.kernels.problem import typical
+from polyreme.lowering.machines.winograd_costs import SPARE_ADDERS
 
 ACCURACY = {
     2: Accuracy(ulp=0.5, summed=1.0),
@@ -52,8 +53,6 @@ TAPS = (5,)
 # Channels, or other steps that rows of the image differ by, below which transforms cost more than they save, and their errors have few
 # others to cancel with.
 LEAST_CHANNELS = 4
-# An estimate in cycles for each vector that is read or made by a transform.
-TRANSFORM_CYCLES = 3.0
 
 
 class WinogradColumns(ChannelLanes):
@@ -160,7 +159,7 @@ class WinogradColumns(ChannelLanes):
         pieces, width = -(-self.rows // self.size), self.extents[-1]
         tiles = -(-width // self.wide)
         multiplied = self.products * tiles * self.steps_of_product * step_cycles(self.wide, self.vectors)
-        transformed = TRANSFORM_CYCLES * self.products * (self.data_plane // self.lanes + width * self.vectors)
+        transformed = SPARE_ADDERS.usual_transform * self.products * (self.data_plane // self.lanes + width * self.vectors)
         return pieces * self.panel_count * (multiplied + transformed) + self.rows * width * self.panel_count * self.vectors * 4
 
     # --- weights

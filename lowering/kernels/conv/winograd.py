@@ -49,12 +49,10 @@ from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.direct_plan import find_direct
 from polyreme.lowering.kernels.conv.winograd_plan import (
     EXACT_SCALE,
-    TRANSFORM_CYCLES,
     Blocking,
     WinogradImage,
     WinogradSchedule,
     choose_winograd,
-    cycles_of,
     find_image,
     fit_winograd,
     why_not_winograd,
@@ -76,8 +74,8 @@ from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import prefetch_panel
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES
 
 
 def write_winograd(image: WinogradImage, schedule: WinogradSchedule) -> KernelPlan:
@@ -93,7 +91,7 @@ def write_winograd(image: WinogradImage, schedule: WinogradSchedule) -> KernelPl
 
 
 build_winograd = Way(
-    "winograd", WinogradSchedule, find_image, choose_winograd, write_winograd, fit_winograd, cycles=cycles_of, refusal=why_not_winograd
+    "winograd", WinogradSchedule, find_image, choose_winograd, write_winograd, fit_winograd, refusal=why_not_winograd
 )
 
 
@@ -200,7 +198,7 @@ class _WinogradBuilder:
         code = Code(Builder.at_end(func.block, func.location))
         x, into = map(code.words, func.args)
         blocks = WinogradBlocks.of(code, cut)
-        cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
+        cycles = -(-image.channels // image.lanes) * cut.products * image.costs.usual_transform
         pieces = code.mul(cut.all_pieces, self._copies(code))
         with code.parallel(self._if_meant(code, pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
             copy, of_copy = (code.div(flat, cut.all_pieces), code.mod(flat, cut.all_pieces)) if self._may_copy else (0, flat)

@@ -22,8 +22,10 @@ from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, trans
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import find_winograd_inner_product
 from polyreme.lowering.kernels.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.kernels.plan import Request
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECES, Problem, find_problem
+from polyreme.lowering.kernels.problem import Problem, find_problem
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECES
+from polyreme.lowering.machines.winograd_costs import WinogradCosts, winograd_costs
 
 ACCURACY = {
     (3, 2): Accuracy(ulp=0.5, summed=1.0), (3, 3): Accuracy(ulp=0.5, summed=2.0), (3, 4): Accuracy(ulp=0.5, summed=3.0),
@@ -44,30 +46,12 @@ WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
 USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
-# Estimated cycles per element of a transform; where additions cost (`Target.spare_adders`), by size of a piece and stride.
-TRANSFORM_CYCLES = 3.0
-SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
-# Cycles per byte of data that a kernel in front transforms, and of sums that are read again for each range of channels.
-TRANSFORM_FIRST_CYCLES, RANGE_CYCLES = 0.32, 0.04
-# Cycles per byte of data from that kernel, if they exceed so many times L2, on machines that begin one multiply-add in a cycle.
-BEYOND_L2_CYCLES, BEYOND_L2_MULTIPLE = 0.55, 2
 # Winograd's inner product is taken if the estimate here is more than this part of its own.
 INNER_PRODUCT_SHARE = 1.25
-# The direct way's time over its multiply-adds, likewise; the second one leaves out taps outside of the image.
-DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
-# Cycles to gather a vector of weights of one tap.
-GATHER_CYCLES = 48
-# Cycles that another kernel costs before it does anything.
-STEP_CYCLES = 5000
 # The direct way's further factor if rows have an unknown number of pixels, which its tiles do not fit.
 UNKNOWN_ROWS = 1.5
-# The part of the shorter one of two overlapped times that still shows, such as loading weights and arithmetic.
-LOADING_SHOWS = 0.35
-# The same of weights that direct tiles prefetch in streams.
-STREAM_SHOWS = 0.25
-# The estimate has to be at most this part of the direct way's: not fitted for this machine, fitted, and for a second blocking for few
-# pixels.
-ADVANTAGE, FITTED_ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 1.0, 0.95
+# A second blocking for few pixels has to take at most this part of the first one's time there.
+ADVANTAGE_OF_TWO = 0.95
 
 
 @dataclass(frozen=True)
@@ -167,7 +151,12 @@ class WinogradImage:
             return (EXACT_SIZE,)
         if self.request.target.spare_adders:
             return USUAL_SIZES[self.span]
-        return tuple(size for size, stride in SHARED_TRANSFORM_CYCLES if stride == self.stride and self.span == 3)
+        return tuple(size for size, stride in self.costs.transform if stride == self.stride and self.span == 3)
+
+    @property
+    def costs(self) -> WinogradCosts:
+        """What it costs besides its multiply-adds."""
+        return winograd_costs(self.request.target)
 
     @property
     def pixels(self) -> int:
@@ -178,7 +167,7 @@ class WinogradImage:
     @property
     def enough(self) -> float:
         """Estimated cycles below which Winograd's algorithm is taken; per pixel if sizes are unknown."""
-        return (ADVANTAGE if self.request.target.spare_adders else FITTED_ADVANTAGE) * self.direct_cycles
+        return self.costs.share * self.direct_cycles
 
     @property
     def direct_cycles(self) -> float:
@@ -186,14 +175,12 @@ class WinogradImage:
         if not self.known:
             slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
-        target = self.request.target
+        target, costs = self.request.target, self.costs
         arithmetic = self.pixels * self.channels * self.span**2 * self.vectors / 2
         loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes_per_cycle
-        if target.spare_adders:
-            return _overlapped_cycles(DIRECT_MORE * arithmetic, loading)
-        return _overlapped_cycles(
-            SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.hardware_prefetch else LOADING_SHOWS
-        )
+        inside = self._inside if costs.direct_skips else 1.0
+        shows = costs.stream_shows if target.hardware_prefetch else costs.loading_shows
+        return _overlapped_cycles(costs.direct * inside * arithmetic, loading, shows)
 
     @property
     def _inside(self) -> float:
@@ -207,7 +194,7 @@ class WinogradImage:
         return part
 
 
-def _overlapped_cycles(first: float, second: float, shows: float = LOADING_SHOWS) -> float:
+def _overlapped_cycles(first: float, second: float, shows: float) -> float:
     """Cycles of two things at the same time."""
     return max(first, second) + shows * min(first, second)
 
@@ -395,7 +382,8 @@ class Blocking:
         products = blocks * self.parts * self.panels * q * tiles
         times = 1 if self.transforms_first else self.parts
         target = image.request.target
-        each = TRANSFORM_CYCLES if target.spare_adders else SHARED_TRANSFORM_CYCLES[self.size, image.stride]
+        costs = image.costs
+        each = costs.transform.get((self.size, image.stride), costs.usual_transform)
         transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * each
         weights, data = self.weight_elements * image.dtype.bytes, elements * image.dtype.bytes * self.transforms_first
         l3 = target.caches[2]
@@ -405,25 +393,26 @@ class Blocking:
         if image.transforms_weights:
             # Gathered and multiplied, and written to lines that are read first.
             vectors = image.channels * self.parts * self.panels * self.vectors
-            transformed += vectors * image.span**2 * GATHER_CYCLES + 2 * weights / target.memory_bytes_per_cycle
+            transformed += vectors * image.span**2 * costs.gather + 2 * weights / target.memory_bytes_per_cycle
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (blocks * self.parts)
-        return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.transforms_first) * waiting
+        first = costs.step * self.transforms_first
+        return (_overlapped_cycles(products, loading, costs.loading_shows) + moved + transformed + first) * waiting
 
     def _moved(self, data: int, bandwidth: float) -> float:
         """Cycles for data transformed in front, and sums that wait for more channels, to leave the caches and come back."""
         target, blocks = self.image.request.target, self.blocks
         assert isinstance(blocks, int)
-        l2 = target.caches[1]
+        l2, costs = target.caches[1], self.image.costs
         if target.spare_adders:
-            l3 = BEYOND_L2_CYCLES * data if target.multiply_adds < 2 and data > BEYOND_L2_MULTIPLE * l2 else 0
-            return l3 + (LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > l2 // 2 * blocks else 0)
+            l3 = costs.beyond_l2 * data if target.multiply_adds < 2 and data > costs.l2_multiple * l2 else 0
+            return l3 + (costs.loading_shows * data * (1 + self.parts) / bandwidth if data > l2 // 2 * blocks else 0)
         sums = (
             blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
         )
         # Each panel meets all of a block's data.
         again = data * self.parts * self.panels if data > l2 * 7 // 8 * blocks else 0
-        return TRANSFORM_FIRST_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
+        return costs.transform_first * data + costs.loading_shows * again / bandwidth + costs.ranges * sums
 
 
 @dataclass(frozen=True)
@@ -477,11 +466,6 @@ def _prefers_inner_product(request: Request, cuts: Sequence[Blocking]) -> bool:
     inner_product = find_winograd_inner_product(request)
     cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
     return inner_product is not None and cycles > INNER_PRODUCT_SHARE * inner_product.cycles
-
-
-def cycles_of(image: WinogradImage, schedule: WinogradSchedule) -> float | None:
-    """The estimated cycles of an image of known size."""
-    return schedule.cuts[0].of(image).cycles if image.known else None
 
 
 def why_not_winograd(image: WinogradImage) -> str:

@@ -54,9 +54,9 @@ from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
 from polyreme.lowering.kernels.microkernel import tile_rows, transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.kernels.work_stealing import Tickets
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES
 
 # Pairs of rows ahead of what is cut that are asked for.
 PREFETCH_PAIRS = 32

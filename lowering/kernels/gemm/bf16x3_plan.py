@@ -20,6 +20,8 @@ from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import find_product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.machines.bf16x3_costs import BF16X3_COSTS as COSTS
+from polyreme.lowering.machines.cost import rates_of
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
 from polyreme.lowering.machines.targets import Target
@@ -42,14 +44,10 @@ LEAST_TILES, MANY_TILES = 3, 6
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
 # Matrices of more than so many times L2 are prefetched.
 L2_MULTIPLE = 4
-# Estimated cycles: to split a number of A; of a row of a product of tiles; of a vector of results, and more for each vector read or written
-# with it beyond L2; of starting. The estimate has to be at most `ADVANTAGE` of the direct product's.
-CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, MEMORY_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
-# The same for several products, which threads split separately, and which start separately.
-CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
-# Cycles for a number of B: packed first, with lanes contiguous or steps contiguous; read in place with rows that conflict in L2. With more
-# rows than the last number B is packed first.
-PACK_CYCLES, TRANSPOSE_CYCLES, CONFLICT_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
+# The estimate has to be at most this part of the direct product's; less for several products.
+ADVANTAGE, ADVANTAGE_OF_SEVERAL = 0.97, 0.85
+# With more rows B is packed first.
+MOST_ROWS_IN_PLACE = 512
 
 
 def find_bf16x3(request: Request) -> Bf16x3Plan | None:
@@ -356,9 +354,9 @@ class Bf16x3Plan:
         epilogue = a.product.problem.epilogue
         far = len(epilogue.values) + len(epilogue.residuals) if self.results_exceed_l2 else 0
         direct = (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * a.k * vectors / 4
-        row = a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + vectors * (RESULT_CYCLES + MEMORY_RESULT_CYCLES * far) / 2
-        tile = self.steps * self.panels * len(PRODUCTS) * self.height * PRODUCT_CYCLES
-        return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + START_CYCLES / self.products)
+        row = a.k * COSTS.cut * (COSTS.cut_of_several if several else 1) + vectors * (COSTS.result + COSTS.memory_result * far) / 2
+        tile = self.steps * self.panels * len(PRODUCTS) * self.height * rates_of(self.target).tile_row_cycles
+        return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + COSTS.start / self.products)
 
     def gains(self, m: int) -> bool:
         """Whether so many rows are estimated to take less time than the direct product."""
@@ -374,11 +372,11 @@ class Bf16x3Plan:
         if self.is_known:
             return 0
         if not self.in_place:
-            return PACK_CYCLES if self.is_unit else TRANSPOSE_CYCLES
+            return COSTS.pack if self.is_unit else COSTS.transpose
         # Rows a large power of two apart share few sets of L2: the rest of a page is evicted before the next panel needs it.
         row = self.apart * f32.bytes
         near = self.target.caches[1] // gcd(row, self.target.caches[1] // L2_WAYS)
-        return CONFLICT_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0
+        return COSTS.conflict if row < PAGE_BYTES and self.matrices.k > near else 0
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ from polyreme.lowering.kernels.gemm.double_buffered import (
 from polyreme.lowering.kernels.gemm.product_tile import PLAIN_FORM, TileForm
 from polyreme.lowering.kernels.microkernel import UNROLL, choose_tile, rank_tiles, step_cycles, streams_of_row, vectors_of_row
 from polyreme.lowering.kernels.packing import Panels
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, typical
+from polyreme.lowering.kernels.problem import TYPICAL, Product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECE_CYCLES, PIECES
 
 # With fewer rows B is not packed at run time: if its lanes are contiguous; if also a panel of it stays in L2 unpacked; if lanes run over
 # the contracted axis; if the packed form is kept between runs.

@@ -45,7 +45,6 @@ from polyreme.lowering.kernels.gemm.strassen_plan import (
     StrassenSchedule,
     choose_strassen,
     cut_by,
-    cycles_of,
     find_matrices,
     fit_strassen,
     why_not_cut,
@@ -55,9 +54,9 @@ from polyreme.lowering.kernels.gemm.strassen_task import StrassenMemory, Strasse
 from polyreme.lowering.kernels.microkernel import step_cycles
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.kernels.work_stealing import Tickets, Variables
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES
 
 
 def write_strassen(found: Matrices, schedule: StrassenSchedule) -> KernelPlan:
@@ -66,7 +65,7 @@ def write_strassen(found: Matrices, schedule: StrassenSchedule) -> KernelPlan:
 
 
 build_strassen = Way(
-    "strassen", StrassenSchedule, find_matrices, choose_strassen, write_strassen, fit_strassen, cycles=cycles_of, refusal=why_not_cut
+    "strassen", StrassenSchedule, find_matrices, choose_strassen, write_strassen, fit_strassen, refusal=why_not_cut
 )
 
 

@@ -17,10 +17,11 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
 from polyreme.lowering.kernels.plan import Request
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product, find_product
+from polyreme.lowering.kernels.problem import Product, find_product
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.strassen_costs import strassen_costs
 from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)
 """Of results; `strassen.py` says what the magnitude is."""
@@ -148,11 +149,6 @@ def fit_strassen(found: Matrices, schedule: StrassenSchedule) -> None:
     every = (*cuts(found), *in_chunks(found, tuple(CUT_SCHEMES.values()), inf)) if known else ()
     if all(schedule != schedule_cut(found, one) for one in every) and schedule != choose_strassen(found):
         raise ScheduleError(f"expected one of the cuts of a product of {found.m}x{found.k}x{found.n} but got {schedule}")
-
-
-def cycles_of(found: Matrices, schedule: StrassenSchedule) -> float | None:
-    """The estimated cycles of a known number of rows."""
-    return cut_by(found, schedule).cycles_of_all if isinstance(found.m, int) else None
 
 
 def why_not_cut(found: Matrices) -> str:

@@ -97,7 +97,6 @@ build_winograd_inner_product = Way(
     choose_winograd_inner_product,
     write_winograd_inner_product,
     fit_winograd_inner_product,
-    cycles=lambda found, chosen: float(found.cycles),
     refusal=lambda found: f"estimated {found.cycles:.0f} cycles, beside the direct product's {found.direct_cycles:.0f}",
 )
 

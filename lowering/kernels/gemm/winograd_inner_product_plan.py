@@ -13,6 +13,7 @@ from polyreme.ir.types import f32
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
 from polyreme.lowering.kernels.plan import AxisOrder, Request
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.machines.inner_product_costs import INNER_PRODUCT_COSTS as COSTS
 from polyreme.lowering.machines.targets import Target
 
 LANES, GROUP = 16, 6
@@ -26,18 +27,10 @@ ROWS_TOGETHER = 10
 COPIES_SHARE = 40
 # Parts of L2, 1 / this, for a task's rows of A, and for all of B if it is small.
 ROWS_SHARE, WEIGHTS_SHARE = 2, 4
-# Estimated cycles: to copy or gather a vector of A's rows, of a row's own sums, of a vector of results, and of six steps for one.
-COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
-# The same of a vector of results by the plain product.
-DIRECT_RESULT_CYCLES = 5
-# To pack a vector of B at each call; if the panels exceed L3, too; what the plain product pays to transpose B.
-PACK_CYCLES, MEMORY_PACK_CYCLES, TRANSPOSE_CYCLES = 12, 40, 12
 # If the rows are more pieces than this, of which each fits into L2, a kernel in front makes the panels, unless they exceed L3.
 FEW_PIECES = 3
 # Parts of L3, 1 / this, for rows of A that are read from there for each panel, and for their copies.
 L3_SHARE_OF_ROWS, L3_SHARE_OF_COPIES = 4, 2
-# Cycles that threads wait for the last tasks of several products.
-END_CYCLES = 3000
 # The estimate has to be at most this part of the plain product's; less for convolutions, whose rows have to be gathered.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 # An unknown number of rows is planned for as many.
@@ -146,14 +139,14 @@ class WinogradInnerProduct:
         return self.rows.problem.request.target
 
     @property
-    def copy_cycles(self) -> int:
+    def copy_cycles(self) -> float:
         """An estimate of a row's copy."""
-        return -(-self.k // self.lanes) * (COPY_CYCLES + GATHER_CYCLES * self.rows.are_gathered) + ROW_CYCLES
+        return -(-self.k // self.lanes) * (COSTS.copy + COSTS.gather * self.rows.are_gathered) + COSTS.row
 
     @property
     def panel_cycles(self) -> float:
         """An estimate of a row by all panels."""
-        return self.panels * (self.groups * STEP_CYCLES + RESULT_CYCLES)
+        return self.panels * (self.groups * COSTS.step + COSTS.result)
 
     @cached_property
     def most_groups(self) -> int:
@@ -203,13 +196,13 @@ class WinogradInnerProduct:
             return 0
         vectors = self.panels * self.groups * GROUP
         if self.packs_per_task:
-            return vectors * PACK_CYCLES * self.pieces
-        return vectors * (PACK_CYCLES if self.panels_fit_in_l3 else MEMORY_PACK_CYCLES)
+            return vectors * COSTS.pack * self.pieces
+        return vectors * (COSTS.pack if self.panels_fit_in_l3 else COSTS.memory_pack)
 
     @property
     def cycles(self) -> float:
         """An estimate."""
-        return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles + END_CYCLES * bool(self.rows.outer)
+        return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles + COSTS.end * bool(self.rows.outer)
 
     @property
     def gains(self) -> bool:
@@ -221,8 +214,8 @@ class WinogradInnerProduct:
         """The estimated cycles of the direct product, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
         is_transposed = not self.is_constant and self.rows.problem.right.stride(self.rows.lane) != 1
-        products = self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
-        return products + self.k * vectors * TRANSPOSE_CYCLES * is_transposed
+        products = self.usual * vectors * (self.k * self.rows.part_inside + COSTS.direct_result)
+        return products + self.k * vectors * COSTS.transpose * is_transposed
 
 
 @dataclass(frozen=True)

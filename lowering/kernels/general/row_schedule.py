@@ -14,15 +14,9 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, shape_of
 from polyreme.lowering.kernels.elements import fold_tries
 from polyreme.lowering.kernels.loop_nest import Lanes, iterations_together
+from polyreme.lowering.machines.functions import EXPENSIVE
 from polyreme.lowering.machines.targets import STREAMED_BYTES, Target
 
-# Functions that cost as much as this many simple ones; the others cost one.
-EXPENSIVE = {
-    "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10,
-    "atan": 10, "atan2": 14,
-    "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 10, "div": 4, "sqrt": 4,
-    "rsqrt": 5,
-}  # fmt: skip
 # Functions whose operations mostly wait for each other: several vectors at once keep the machine busy, so many by the bytes of one. More
 # are better in the caches only.
 WAITING = ("exp", "expm1", "log", "tanh", "sigmoid", "gelu")

@@ -61,11 +61,10 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.tasks import ATTENTION_GRAIN_CYCLES
 
 # Keys of a block at most: their exponentials for a block of queries stay in the nearest caches.
 BLOCK = 256
-# Cycles of work below which another thread is not worth its waking.
-GRAIN_CYCLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def choose_attention(root: AttentionRoot) -> AttentionSchedule:
 
 
 def _grain(cycles: float) -> int:
-    return max(1, int(GRAIN_CYCLES / max(cycles, 1)))
+    return max(1, int(ATTENTION_GRAIN_CYCLES / max(cycles, 1)))
 
 
 def fit_attention(root: AttentionRoot, schedule: AttentionSchedule) -> None:

@@ -203,3 +203,9 @@ def test_every_way_says_why() -> None:
     for line in ("takes it: winograd<", "takes it: direct<", "takes it: gemm<", "could: direct<", "refuses: strassen: ", "cycles"):
         assert line in told, told
     assert told.count("takes it: ") == told.count(" -> ")
+
+
+def test_every_way_that_could_take_a_root_says_its_cycles() -> None:
+    told = explain(fused().function("main"), WIDE, builders(WIDE), "").splitlines()
+    able = [line for line in told if line.startswith(("  takes it: ", "  could: "))]
+    assert len(able) > 3 and all(re.search(r", estimated [1-9]\d* cycles$", line) for line in able), told

@@ -20,6 +20,7 @@ from polyreme.ir.diagnostics import PassError
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
 from polyreme.jit.saving import trace_model
+from polyreme.lowering.analysis.kernel_work import kernel_cycles
 from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
@@ -27,7 +28,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, Target
 from polyreme.lowering.pipeline import lower, pipeline
 from polyreme.lowering.schedule import cliffs
-from polyreme.lowering.schedule.cliffs import find_cliff, kernel_cycles, needed_cycles
+from polyreme.lowering.schedule.cliffs import find_cliff, needed_cycles
 from polyreme.static import InputSpec
 from tests.goldens.compare import MACHINES
 from tests.goldens.networks import NETWORKS, Network

@@ -1,0 +1,375 @@
+"""The work of a kernel, counted from its ops: what each loop does in a round, how often, and from which cache its data comes.
+
+A loop's working set is what one run of it touches. Data that a loop goes over again comes from the first cache that holds the working set
+of the loop around both times; what the caller's next call finds there is the whole kernel's. Sizes that are not known are one number
+throughout. Conditions and bounds that depend on the rounds of loops around are looked at in some of those. Of a branch with an unknown
+condition, half of each side counts.
+
+Reuse by working sets of loops is what polyhedral compilers estimate traffic by, as in Wolf and Lam, "A data locality optimizing algorithm"
+(PLDI 1991); the busiest unit of a loop body bounds its time as in Williams, Waterman and Patterson's roofline (CACM 2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from polyreme.dialects import kernel
+from polyreme.dialects.kernel.bf16x3 import LANES, PAIRS, PRODUCTS, TERMS
+from polyreme.dialects.kernel.common import lanes_of, scalar_of
+from polyreme.ir.builtin import Func
+from polyreme.ir.core import Block, Op, Value
+from polyreme.ir.define import ConstantLike
+from polyreme.ir.dims import Dim, product, substitute, symbols
+from polyreme.ir.python.records import dataclass
+from polyreme.ir.types import BufferType, Type, VectorType, f32, i32, index
+from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles
+from polyreme.lowering.machines.functions import LATENCY, LATENCY_OF_SIMPLE, OPERATIONS
+from polyreme.lowering.machines.targets import Target
+
+__all__ = ["KernelWork", "kernel_cycles", "work_of"]
+
+# What is taken for a size that is not known, and rounds of a loop whose bounds are not known.
+TYPICAL, ROUNDS = 56, 8
+# Rounds of all loops around, drawn evenly, for which conditions and bounds are looked at.
+SAMPLES = 64
+# Words of a row of a tile register; simple operations that split a vector into three terms.
+TILE_WORDS, CUT_OPERATIONS = 16, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Memory that a round of a loop reads or writes: `bytes` of a buffer of `size` bytes, at a place that the loops `moved_by` change."""
+
+    buffer: Value
+    bytes: float
+    size: float
+    moved_by: frozenset[CountedLoop]
+
+
+@dataclass(slots=True, eq=False)
+class CountedLoop:
+    """A loop, or the kernel as a loop of one round: its own work of a round, what it touches, and the loops inside."""
+
+    rounds: float
+    work: Work = field(default_factory=Work)
+    references: list[Reference] = field(default_factory=list)
+    inside: list[CountedLoop] = field(default_factory=list)
+
+    def cycles(self, target: Target) -> float:
+        """Cycles of all rounds with all data in L1."""
+        own = busy_cycles(self.work, target) + sum(loop.cycles(target) for loop in self.inside)
+        return self.rounds * max(own, 1.0 if self.rounds > 1 else 0.0)
+
+    def total(self) -> Work:
+        """The work of all rounds."""
+        total = self.work
+        for loop in self.inside:
+            total = total + loop.total()
+        return total * self.rounds
+
+    def touches(self, rooms: Sequence[float]) -> _Touched:
+        """What a run of it touches, by buffer and what moves the place."""
+        found: _Touched = {}
+        parts: list[tuple[_Key, _Part]] = [((r.buffer, r.moved_by), (r.bytes, r.size, (r.bytes,) * len(rooms))) for r in self.references]
+        for loop in self.inside:
+            parts += loop.touches(rooms).items()
+        for key, (count, size, missed) in parts:
+            before, _, others = found.get(key, (0.0, size, (0.0,) * len(rooms)))
+            found[key] = min(before + count, size), size, tuple(a + b for a, b in zip(others, missed, strict=True))
+        of_round = working_set(found)
+        run: _Touched = {}
+        for key, (count, size, missed) in found.items():
+            moves = self in key[1]
+            again = [self.rounds if moves or self.rounds < 1 or of_round > room else 1.0 for room in rooms]
+            run[key] = min(count * self.rounds, size) if moves else count, size, tuple(a * b for a, b in zip(missed, again, strict=True))
+        of_run = working_set(run)
+        return {
+            key: (count, size, tuple(min(m, count) if of_run <= room else m for m, room in zip(missed, rooms, strict=True)))
+            for key, (count, size, missed) in run.items()
+        }
+
+
+_Key = tuple[Value, frozenset[CountedLoop]]
+# Bytes that are touched, those of the buffer, and those that come to a cache of each size.
+_Part = tuple[float, float, tuple[float, ...]]
+_Touched = dict[_Key, _Part]
+
+
+def working_set(touched: _Touched) -> float:
+    """Bytes that are touched, each once."""
+    by_buffer: dict[Value, tuple[float, float]] = {}
+    for (buffer, _), (count, size, _) in touched.items():
+        by_buffer[buffer] = by_buffer.get(buffer, (0.0, 0.0))[0] + count, size
+    return sum(min(count, size) for count, size in by_buffer.values())
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """All `work` of a kernel, the `traffic` between its caches, and the `cycles` of one thread."""
+
+    work: Work
+    traffic: Traffic
+    cycles: float
+
+    def __str__(self) -> str:
+        return f"{self.work}, {self.traffic}: {self.cycles:.0f} cycles"
+
+
+def work_of(func: Func, target: Target) -> KernelWork:
+    """The work of a kernel on a machine."""
+    root = _Counter(target).root(func)
+    touched = root.touches(target.caches)
+    # The next call finds in a cache what this one has touched, if all of that has room there.
+    missed = [0.0 if working_set(touched) <= room else sum(m[i] for *_, m in touched.values()) for i, room in enumerate(target.caches)]
+    first, second, third = (max(missed[i:]) for i in range(len(missed)))
+    traffic = Traffic(first - second, second - third, third)
+    cycles = rates_of(target).call_cycles + together(root.cycles(target), traffic_cycles(traffic, target), target)
+    return KernelWork(root.total(), traffic, cycles)
+
+
+def kernel_cycles(func: Func, target: Target) -> float:
+    """Cycles that a kernel takes one thread."""
+    return work_of(func, target).cycles
+
+
+def size_of(dim: Dim) -> int:
+    """A number for a size."""
+    value = substitute(dim, dict.fromkeys(symbols(dim), TYPICAL))
+    assert isinstance(value, int)
+    return max(value, 0)
+
+
+Moves = dict[Value, frozenset[CountedLoop]]
+NOTHING: frozenset[CountedLoop] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Where the counter is: in which `loop`, and for which of the samples that is so."""
+
+    loop: CountedLoop
+    active: Any
+
+    def mean(self, numbers: Any) -> float:
+        """The mean of a number over the samples that are here."""
+        return float(np.mean(np.broadcast_to(numbers, self.active.shape)[self.active]))
+
+    def share(self, condition: Any) -> tuple[float, Any]:
+        """For how many of the samples here a condition is true, and for which."""
+        true = self.active & np.broadcast_to(np.asarray(condition, bool), self.active.shape)
+        return float(true.sum() / self.active.sum()), true
+
+
+class _Counter:
+    """Counts a kernel's ops. `known` has the numbers that are known, in `SAMPLES` of the rounds of all loops around; `moves` has the loops
+    that change a value.
+    """
+
+    def __init__(self, target: Target):
+        self.target = target
+        self.rng = np.random.default_rng(0)
+        self.known: dict[Value, Any] = {}
+        self.moves: Moves = {}
+        # The round of the loop around, and values that a loop takes over from the round before, with how many rounds it has.
+        self.round: Any = 0
+        self.taken_over: dict[Value, float] = {}
+
+    def root(self, func: Func) -> CountedLoop:
+        """All of a kernel, as a loop of one round."""
+        root = CountedLoop(1.0)
+        self._block(func.block, _Where(root, np.ones(SAMPLES, bool)))
+        return root
+
+    def _block(self, block: Block, place: _Where) -> None:
+        for op in block:
+            self._op(op, place)
+
+    def _op(self, op: Op, place: _Where) -> None:
+        if isinstance(op, kernel.For):
+            self._for(op, place)
+        elif isinstance(op, kernel.Parallel):
+            self._loop(op.body.block, self.known.get(op.count, ROUNDS), 0, 1, place)
+        elif isinstance(op, kernel.If):
+            self._if(op, place)
+        elif isinstance(op, kernel.While):
+            inner = _Where(CountedLoop(ROUNDS), place.active)
+            place.loop.inside.append(inner.loop)
+            self._block(op.condition.block, inner)
+            self._block(op.body.block, inner)
+        else:
+            self._number(op)
+            moved = NOTHING.union(*(self.moves.get(x, NOTHING) for x in op.operands))
+            if moved:
+                self.moves.update((r, moved) for r in op.results)
+            self._count(op, place.loop)
+
+    def _for(self, op: kernel.For, place: _Where) -> None:
+        lo, hi = self.known.get(op.lo), self.known.get(op.hi)
+        rounds = ROUNDS if lo is None or hi is None else np.maximum(0, -(-(hi - lo) // op.step))
+        block = op.body.block
+        inner = self._loop(block, rounds, lo, op.step, place)
+        if inner is None:
+            self._same(op.results, op.inits)
+            return
+        inner.work = inner.work + Work(waits=_waits(block))
+
+    def _loop(self, block: Block, rounds: Any, lo: Any, step: int, place: _Where) -> CountedLoop | None:
+        """The loop of a block, unless it has no round."""
+        mean, (share, active) = place.mean(rounds), place.share(np.asarray(rounds) > 0)
+        if not share:
+            return None
+        # Rounds, where there are any, in so many of the cases.
+        inner = CountedLoop(mean)
+        place.loop.inside.append(inner)
+        outer = self.round
+        self.round = np.floor(self._evenly() * rounds).astype(np.int64)
+        if lo is not None:
+            self.known[block.args[0]] = lo + self.round * step
+        self.moves[block.args[0]] = frozenset([inner])
+        self.taken_over.update(dict.fromkeys(block.args[1:], mean))
+        self._block(block, _Where(inner, active))
+        self.round = outer
+        return inner
+
+    def _evenly(self) -> Any:
+        """Numbers from 0 to 1, spread evenly over the samples, in an order of their own."""
+        return (self.rng.permutation(SAMPLES) + 0.5) / SAMPLES
+
+    def _if(self, op: kernel.If, place: _Where) -> None:
+        condition = self.known.get(op.condition)
+        sides = op.then_body.block, op.else_body.block
+        shares = [(0.5, place.active)] * 2 if condition is None else [place.share(condition), place.share(np.logical_not(condition))]
+        for side, (share, active) in zip(sides, shares, strict=True):
+            if share == 1:
+                self._block(side, place)
+                self._same(op.results, side.terminator.operands)
+            elif share:
+                inner = CountedLoop(share)
+                place.loop.inside.append(inner)
+                self._block(side, _Where(inner, active))
+
+    def _same(self, results: Sequence[Value], values: Sequence[Value]) -> None:
+        """Note that these are the same numbers."""
+        self.known.update((r, self.known[x]) for r, x in zip(results, values, strict=True) if x in self.known)
+
+    def _number(self, op: Op) -> None:
+        """Note what the op gives, where that is a number that is known."""
+        known = self.known
+        if isinstance(op, kernel.Constant):
+            if not isinstance(op.result.type, VectorType):
+                known[op.result] = op.value
+        elif isinstance(op, kernel.Size):
+            known[op.result] = size_of(op.value)
+        elif isinstance(op, kernel.Threads):
+            known[op.result] = 1
+        elif isinstance(op, kernel.FetchAdd):
+            # One thread alone takes a number after the other.
+            known[op.result] = self.round * known.get(op.value, 1)
+        elif isinstance(op, kernel.Apply) and op.fn == "ne" and op.operands[0] in known and op.operands[1] in self.taken_over:
+            # It is another number than in the round before as often as there are different ones.
+            different = len(np.unique(known[op.operands[0]]))
+            known[op.result] = self._evenly() * self.taken_over[op.operands[1]] < different
+        elif isinstance(op, kernel.Apply) and op.fn == "select" and all(x in known for x in op.operands[1:]):
+            # Where it is not known which of two numbers it is, it is each of them in half of the samples.
+            condition = known.get(op.operands[0], np.arange(SAMPLES) % 2 == 0)
+            known[op.result] = np.where(condition, *(known[x] for x in op.operands[1:]))
+        elif isinstance(op, kernel.Apply) and all(x in known for x in op.operands):
+            known[op.result] = op.reference([known[x] for x in op.operands], fn=op.fn, dtype=op.dtype)
+
+    def _count(self, op: Op, loop: CountedLoop) -> None:
+        """Add the work of an op, and the memory that it touches."""
+        if isinstance(op, (kernel.Load, kernel.Store)):
+            value = op.result if isinstance(op, kernel.Load) else op.value
+            count = self._vectors(value.type)
+            loop.work = loop.work + (Work(loads=count) if isinstance(op, kernel.Load) else Work(stores=count))
+            self._touch(loop, op.buffer, lanes_of(value.type) * scalar_of(value.type).bytes, self.moves.get(op.index, NOTHING))
+        elif isinstance(op, (kernel.Gather, kernel.Scatter)):
+            value = op.result if isinstance(op, kernel.Gather) else op.value
+            lanes = lanes_of(value.type)
+            loop.work = loop.work + Work(places=lanes)
+            self._touch(loop, op.buffer, lanes * scalar_of(value.type).bytes, self.moves.get(op.indices, NOTHING))
+        elif isinstance(op, kernel.Fma):
+            loop.work = loop.work + Work(multiply_adds=self._vectors(op.result.type))
+        elif isinstance(op, (kernel.Dot2, kernel.Dot4)):
+            loop.work = loop.work + Work(multiply_adds=self._vectors(op.result.type))
+        elif isinstance(op, kernel.Apply):
+            self._apply(op, loop)
+        elif isinstance(op, kernel.DotTerms):
+            self._dot_terms(op, loop)
+        elif isinstance(op, kernel.DotBlock):
+            self._dot_block(op, loop)
+        elif isinstance(op, (kernel.Shuffle, kernel.Permute)):
+            loop.work = loop.work + Work(shuffles=self._vectors(op.result.type))
+        elif isinstance(op, kernel.Reduce):
+            lanes = lanes_of(op.operands[0].type)
+            loop.work = loop.work + Work(shuffles=max(lanes, 2).bit_length(), arithmetic=max(lanes, 2).bit_length())
+
+    def _dot_terms(self, op: kernel.DotTerms, loop: CountedLoop) -> None:
+        tiles = rates_of(self.target).tile_row_cycles * len(PRODUCTS) * 2 * op.rows * op.steps
+        numbers = self._lines(2 * op.cuts * op.steps * LANES * f32.bytes)
+        loop.work = loop.work + Work(tiles=tiles, arithmetic=numbers * CUT_OPERATIONS, loads=numbers, stores=numbers * TERMS / 2)
+        step = TERMS * PAIRS * i32.bytes * op.steps
+        self._touch(loop, op.a, step * op.rows, self.moves.get(op.at_a, NOTHING))
+        self._touch(loop, op.b, step * LANES, self.moves.get(op.at_b, NOTHING))
+        self._touch(loop, op.sums, op.rows * LANES * f32.bytes, self.moves.get(op.at_sums, NOTHING))
+        if op.source is not None:
+            self._touch(loop, op.source, 2 * op.cuts * op.steps * LANES * f32.bytes, self.moves.get(op.at_source, NOTHING))
+
+    def _dot_block(self, op: kernel.DotBlock, loop: CountedLoop) -> None:
+        steps = prod(op.counts)
+        loop.work = loop.work + Work(
+            tiles=rates_of(self.target).tile_row_cycles * op.rows * len(op.starts) * op.columns / TILE_WORDS * steps
+        )
+        self._touch(loop, op.a, op.rows * len(op.starts) * TILE_WORDS * i32.bytes * steps, self.moves.get(op.at_a, NOTHING))
+        self._touch(loop, op.b, TILE_WORDS * op.columns * i32.bytes * steps, self.moves.get(op.at_b, NOTHING))
+
+    def _lines(self, count: float) -> float:
+        """Vectors of so many bytes."""
+        return count / self.target.vector_bytes
+
+    def _apply(self, op: kernel.Apply, loop: CountedLoop) -> None:
+        if scalar_of(op.result.type) == index or all(scalar_of(x.type) == index for x in op.operands):
+            return  # addresses go beside
+        count = max(map(self._vectors, [op.result.type, *(x.type for x in op.operands)]))
+        # What is at least a number that is known, as after a relu, is one instruction.
+        is_bound = op.fn in ("max", "min") and any(map(_is_known, op.operands))
+        loop.work = loop.work + Work(arithmetic=count * (1 if is_bound else OPERATIONS.get(op.fn, 1)))
+
+    def _touch(self, loop: CountedLoop, buffer: Value, count: float, moved_by: frozenset[CountedLoop]) -> None:
+        while isinstance(made := buffer.producer(), kernel.View):
+            buffer = made.buffer
+        type = buffer.type
+        assert isinstance(type, BufferType)
+        size = float(size_of(product(type.shape)) * type.dtype.bytes)
+        loop.references.append(Reference(buffer, count, size, moved_by))
+
+    def _vectors(self, type: Type) -> float:
+        """Registers that a value takes; one for a single element."""
+        if isinstance(type, BufferType):
+            return 0.0
+        return max(1.0, lanes_of(type) * scalar_of(type).bytes / self.target.vector_bytes)
+
+
+def _is_known(value: Value) -> bool:
+    """Whether it is a constant, or one in all lanes."""
+    made = value.producer()
+    return isinstance(made, kernel.Constant) or (isinstance(made, kernel.Broadcast) and _is_known(made.operands[0]))
+
+
+def _waits(block: Block) -> float:
+    """Cycles from what a round takes over to what it hands on to the next one."""
+    at: dict[Value, float] = dict.fromkeys(block.args[1:], 0.0)
+    if not at:
+        return 0.0
+    for op in block:
+        before = [at[x] for x in op.operands if x in at]
+        if before and not op.has(ConstantLike):
+            latency = LATENCY_OF_SIMPLE * OPERATIONS.get(op.fn, 1) if isinstance(op, kernel.Apply) else LATENCY
+            for result in op.results:
+                at[result] = max(before) + (0.0 if op.regions else latency)
+    return max((at.get(x, 0.0) for x in block.terminator.operands), default=0.0)

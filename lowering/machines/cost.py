@@ -1,0 +1,84 @@
+"""What work takes on a machine: the one function that turns it into cycles of one thread.
+
+Work is counted, by `lowering/analysis/kernel_work.py`, from kernels as they are written, whoever chose them. So all ways to compute a root
+are told in one currency. A core computes, loads and stores at the same time, and so takes as long as the busiest of its units; what comes
+from other caches than L1 overlaps with that but for a part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from polyreme.ir.python.records import dataclass
+from polyreme.lowering.machines.cores import Rates, core_named
+from polyreme.lowering.machines.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a stretch of code does when it runs once, in vectors as registers hold them: `multiply_adds`, other `arithmetic`, `shuffles`
+    (that move lanes), `loads`, `stores`; `places` are single elements that are read or written one by one. Tile registers are busy for
+    `tiles` cycles. What runs once waits for `waits` cycles for the time before it.
+    """
+
+    multiply_adds: float = 0.0
+    arithmetic: float = 0.0
+    shuffles: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    places: float = 0.0
+    tiles: float = 0.0
+    waits: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __mul__(self, times: float) -> Work:
+        return Work(*(getattr(self, f.name) * times for f in fields(self)))
+
+    def __str__(self) -> str:
+        said = [f"{f.name} = {count:.4g}" for f in fields(self) if (count := getattr(self, f.name))]
+        return f"work<{', '.join(said)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that come from `l2`, `l3` and `memory`, each from there on its way to L1."""
+
+    l2: float = 0.0
+    l3: float = 0.0
+    memory: float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.l2 + other.l2, self.l3 + other.l3, self.memory + other.memory)
+
+    def __str__(self) -> str:
+        said = [f"{f.name} = {count:.4g}" for f in fields(self) if (count := getattr(self, f.name))]
+        return f"traffic<{', '.join(said)}>"
+
+
+def rates_of(target: Target) -> Rates:
+    """What the target's core does in a cycle."""
+    return core_named(target.cpu, target.arch).rates
+
+
+def busy_cycles(work: Work, target: Target) -> float:
+    """Cycles of a stretch whose data is in L1: of the unit that is the busiest, or of waiting."""
+    rates, arithmetic = rates_of(target), work.multiply_adds + work.arithmetic + work.shuffles
+    if target.spare_adders:
+        computing = max((work.multiply_adds + work.shuffles) / target.multiply_adds, arithmetic / (2 * target.multiply_adds))
+    else:
+        computing = max(arithmetic / target.multiply_adds, work.shuffles / rates.shuffles)
+    loading = work.loads / rates.loads + work.places / rates.places
+    return max(computing, loading, work.stores / rates.stores, work.tiles, work.waits)
+
+
+def traffic_cycles(traffic: Traffic, target: Target) -> float:
+    """Cycles of bringing bytes to L1, with nothing else to do."""
+    near, far = traffic.l2 / rates_of(target).l2_bytes_per_cycle, traffic.l3 / target.l3_bytes_per_cycle
+    return near + far + traffic.memory / target.memory_bytes_per_cycle
+
+
+def together(busy: float, moving: float, target: Target) -> float:
+    """Cycles of computing and moving bytes at the same time: a part of the shorter one shows."""
+    return max(busy, moving) + rates_of(target).overlap_shows * min(busy, moving)

@@ -1,0 +1,15 @@
+"""What functions of elements cost, on vectors, on every core here."""
+
+from __future__ import annotations
+
+# Functions that cost as much as this many simple ones; the others cost one.
+EXPENSIVE = {
+    "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10,
+    "atan": 10, "atan2": 14,
+    "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 10, "div": 4, "sqrt": 4,
+    "rsqrt": 5,
+}  # fmt: skip
+# The same as the cost model counts. A minimum or maximum tells zeros by their signs, and hands on what is not a number.
+OPERATIONS = {**EXPENSIVE, "max": 8, "min": 8, "exp": 18, "sigmoid": 22, "tanh": 22, "gelu": 22, "erf": 22}
+# Cycles until a result can be used: of a multiply-add, and of a simple function, or for each that a larger one counts as.
+LATENCY, LATENCY_OF_SIMPLE = 4, 3

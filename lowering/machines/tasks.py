@@ -1,0 +1,14 @@
+"""How much work is worth a thread, in cycles. It follows from what waking a thread costs, which all machines here are taken to share.
+
+`Target.serial_cycles` and `Target.grain_cycles` are the same for loops that have no numbers of their own.
+"""
+
+from __future__ import annotations
+
+# Of products and convolutions: what pays for waking a thread. A result is cut into about so many pieces for the threads, if each has so
+# many cycles.
+GRAIN_CYCLES, PIECES, PIECE_CYCLES = 5000, 16, 8000
+# Windows over channels: loops of fewer cycles stay on the calling thread; what a thread takes at a time.
+WINDOW_SERIAL_CYCLES, WINDOW_GRAIN_CYCLES = 15_000, 6_000
+# What a thread takes of an attention at a time.
+ATTENTION_GRAIN_CYCLES = 10_000

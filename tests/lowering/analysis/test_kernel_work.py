@@ -1,0 +1,113 @@
+"""The work of kernels: counts, rounds, conditions, and which cache data comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.types import BufferType, TensorType, f32
+from polyreme.lowering.analysis.kernel_work import KernelWork, work_of
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.machines.cost import rates_of
+from polyreme.lowering.machines.targets import TARGETS
+
+TARGET = TARGETS["x86-64-avx512"]
+L1, L2, _ = TARGET.caches
+LANES = 16
+CALL = rates_of(TARGET).call_cycles
+
+
+def kernel_of(size: int, write: Callable[[Code, Func], None]) -> KernelWork:
+    """The work of a kernel on a buffer of so many elements and one that it writes."""
+    func = Func.empty("kernel", [BufferType((size,), f32)] * 2, arg_names=("x", "y"))
+    code = Code(Builder.at_end(func.block))
+    write(code, func)
+    code.b.insert(Return([]))
+    return work_of(func.finish(), TARGET)
+
+
+@pytest.mark.parametrize(("rows", "lanes"), [(64, 64), (50, 100)])
+def test_a_product_has_as_many_multiply_adds_as_it_is_large(rows: int, lanes: int) -> None:
+    func = Func.empty("root", [TensorType((rows, 96), f32), TensorType((96, lanes), f32)])
+    b = Builder.at_end(func.block)
+    b(Return, [b(tensor.Contract, *func.args, spec="mk,kn->mn")])
+    plan = build_contract(Request(func.finish(), TARGET, constant=frozenset([1])))
+    assert plan is not None
+    (step,) = plan.steps
+    assert work_of(step.func, TARGET).work.multiply_adds == pytest.approx(rows * 96 * -(-lanes // LANES), rel=0.02)
+
+
+@pytest.mark.parametrize("few", [0, 1, 25, 50, 99, 100])
+def test_conditions_count_in_as_many_rounds_as_they_are_true(few: int) -> None:
+    def write(code: Code, func: Func) -> None:
+        x, y = func.args
+        with code.loop(0, 100) as loop:
+            with code.when(code.apply("lt", loop.iv, code.value(few))):
+                code.store(code.load(x, loop.iv, 1), y, loop.iv)
+
+    assert kernel_of(100, write).work.stores == pytest.approx(few, abs=1.6)
+
+
+def test_bounds_that_depend_on_the_round_count_as_their_mean() -> None:
+    def write(code: Code, func: Func) -> None:
+        x, y = func.args
+        with code.loop(0, 64) as outer, code.loop(0, outer.iv) as inner:
+            code.store(code.load(x, inner.iv, 1), y, outer.iv)
+
+    assert kernel_of(64, write).work.loads == pytest.approx(64 * 31.5, rel=0.05)
+
+
+def passes(code: Code, func: Func, times: int) -> None:
+    """Read all of x so many times."""
+    x, y = func.args
+    zero = code.zero(f32, LANES)
+    with code.loop(0, times, [zero]) as outer:
+        with code.loop(0, x.type.shape[0], [outer.carried[0]], step=LANES) as loop:
+            loop.next = [code.apply("add", loop.carried[0], code.load(x, loop.iv, LANES))]
+        outer.next = [loop.results[0]]
+    code.store(outer.results[0], y, 0)
+
+
+def test_what_fits_into_a_cache_stays_there() -> None:
+    small = kernel_of(L1 // 16, lambda code, func: passes(code, func, 5))
+    assert (small.traffic.l2, small.traffic.l3, small.traffic.memory) == (0, 0, 0)
+
+
+def test_what_does_not_fit_comes_again_each_time() -> None:
+    larger = kernel_of(L1, lambda code, func: passes(code, func, 5))
+    assert larger.traffic.l2 == pytest.approx(5 * 4 * L1, rel=0.01) and larger.traffic.l3 == 0
+    largest = kernel_of(L2, lambda code, func: passes(code, func, 3))
+    assert largest.traffic.l3 == pytest.approx(3 * 4 * L2, rel=0.01)
+
+
+def test_what_waits_for_the_round_before_takes_its_latency() -> None:
+    def chain(code: Code, func: Func) -> None:
+        x = code.load(func.args[0], 0, 1)
+        with code.loop(0, 1000, [x]) as loop:
+            loop.next = [code.fma(x, x, loop.carried[0])]
+        code.store(loop.results[0], func.args[1], 0)
+
+    assert kernel_of(1, chain).cycles - CALL == pytest.approx(4000, rel=0.01)
+
+
+def test_independent_multiply_adds_do_not_wait() -> None:
+    def chains(code: Code, func: Func) -> None:
+        x = code.load(func.args[0], 0, LANES)
+        with code.loop(0, 1000, [x] * 12) as loop:
+            loop.next = [code.fma(x, x, acc) for acc in loop.carried]
+        for acc in loop.results:
+            code.store(acc, func.args[1], 0)
+
+    assert kernel_of(LANES, chains).cycles - CALL == pytest.approx(12 * 1000 / TARGET.multiply_adds, rel=0.01)
+
+
+def test_work_prints_what_there_is_of_it() -> None:
+    told = str(kernel_of(L1, lambda code, func: passes(code, func, 2)))
+    assert told.startswith("work<arithmetic = ") and "loads = " in told and "traffic<l2 = " in told and told.endswith(" cycles")
+    assert "l3" not in told and "shuffles" not in told
