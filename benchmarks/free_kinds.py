@@ -92,6 +92,40 @@ def function(made: Callable[..., Any]) -> Callable[[], Any]:
     return lambda: Function(made)
 
 
+class Deformable(nn.Layer):
+    """A deformable 3x3 convolution with offsets by a plain one."""
+
+    def __init__(self, inside: int, outside: int):
+        super().__init__()
+        self.offsets = nn.Conv2D(inside, 18, 3, padding=1)
+        self.conv = paddle.vision.ops.DeformConv2D(inside, outside, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        return self.conv(x, self.offsets(x))
+
+
+def rois(x: Any, boxes: Any) -> Any:
+    """7x7 of each of eight boxes within the first pixels of an image."""
+    corners = F.sigmoid(boxes) * 6
+    ends = paddle.concat([corners[:, :2], corners[:, :2] + corners[:, 2:] + 1], 1)
+    return paddle.vision.ops.roi_align(x, ends, paddle.full([1], 8, "int32"), 7)
+
+
+def normed(x: Any) -> Any:
+    """The rows of a matrix, each with a mean of 0 and a variance of 1."""
+    return (x - x.mean(-1, keepdim=True)) * (x.var(-1, keepdim=True) + 1e-5).rsqrt()
+
+
+def resized(x: Any, y: Any) -> Any:
+    """As a pyramid adds a map to a larger one."""
+    return F.interpolate(x, y.shape[2:], mode="bilinear") + y
+
+
+def patches() -> Any:
+    """An image as words, as in ViT."""
+    return nn.Sequential(nn.Conv2D(3, 192, 16, 16), nn.Flatten(2), Function(lambda x: x.transpose([0, 2, 1])))
+
+
 def image(channels: int) -> tuple[Shape, ...]:
     return (("N", channels, "S", "S"),)
 
@@ -116,40 +150,66 @@ KINDS = (
     Kind("dilated 3x3", conv(64, 64, 3, pad=2, dilation=2), image(64)),
     Kind("transposed 2x2 s2", lambda: nn.Conv2DTranspose(64, 32, 2, 2), image(64)),
     Kind("transposed 4x4 s2", lambda: nn.Conv2DTranspose(64, 32, 4, 2, 1), image(64)),
+    Kind("transposed 3x3 s2", lambda: nn.Conv2DTranspose(64, 32, 3, 2, 1, 1), image(64)),
+    Kind("depthwise 7x7", conv(96, 96, 7, groups=96), image(96)),
+    Kind("deformable 3x3", lambda: Deformable(32, 32), image(32), (14, 57)),
     Kind("conv1d 9", lambda: nn.Conv1D(64, 64, 9, padding=4), (("N", 64, "S"),), (60, 500, 4001)),
     Kind("max pool 3x3 s2", lambda: nn.MaxPool2D(3, 2, 1), image(64)),
     Kind("max pool 2x2 s2", lambda: nn.MaxPool2D(2, 2), image(64)),
+    Kind("max pool 5x5 s1", lambda: nn.MaxPool2D(5, 1, 2), image(64)),
     Kind("avg pool 2x2 s2", lambda: nn.AvgPool2D(2, 2), image(64)),
     Kind("avg pool 3x3 s1", lambda: nn.AvgPool2D(3, 1, 1), image(64)),
     Kind("adaptive pool 7x7", lambda: nn.AdaptiveAvgPool2D(7), image(64)),
     Kind("global pool", lambda: nn.AdaptiveAvgPool2D(1), image(64)),
+    Kind("global max pool", lambda: nn.AdaptiveMaxPool2D(1), image(64)),
     Kind("linear", lambda: nn.Linear(256, 256), (("S", 256),), ROWS),
     Kind("linear 3d", lambda: nn.Linear(256, 1024), (("N", "S", 256),), LENGTHS),
     Kind("matmul", function(paddle.matmul), (("N", 8, "S", 64), ("N", 8, 64, 128)), LENGTHS),
     Kind("matmul of free", function(lambda x, y: paddle.matmul(x, y, transpose_y=True)), (("N", 8, "S", 64), ("N", 8, "S", 64)), LENGTHS),
     Kind("attention", function(lambda q, k, v: F.scaled_dot_product_attention(q, k, v)), (ATTENTION,) * 3, LENGTHS),
+    Kind("causal attention", function(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)), (ATTENTION,) * 3, LENGTHS),
+    Kind("multi-head attention", lambda: nn.MultiHeadAttention(128, 4), (("N", "S", 128),), LENGTHS),
+    Kind("transformer layer", lambda: nn.TransformerEncoderLayer(128, 4, 256, 0.0), (("N", "S", 128),), LENGTHS),
     Kind("layer norm", lambda: nn.LayerNorm(256), (("N", "S", 256),), LENGTHS),
     Kind("batch norm", lambda: nn.BatchNorm2D(64), image(64)),
     Kind("group norm", lambda: nn.GroupNorm(8, 64), image(64)),
     Kind("instance norm", lambda: nn.InstanceNorm2D(64), image(64)),
+    Kind("norm of free", function(normed), ((64, "S"),), LENGTHS),
+    Kind("rms norm", function(lambda x: x * (x * x).mean(-1, keepdim=True).rsqrt()), (("N", "S", 256),), LENGTHS),
     Kind("softmax", function(F.softmax), (("S", 1000),), ROWS),
     Kind("softmax of free", function(F.softmax), ((64, "S"),), LENGTHS),
     Kind("softmax of channels", function(lambda x: F.softmax(x, axis=1)), image(19)),
     Kind("argmax of channels", function(lambda x: x.argmax(1)), image(19)),
     Kind("elementwise", function(lambda x, y: F.gelu(x * y + 1) * F.sigmoid(x)), (("N", 64, "S", "S"),) * 2),
+    Kind("hard swish", function(F.hardswish), image(64)),
     Kind("broadcast", function(lambda x, y: F.relu(x * y + x)), (("N", 64, "S", "S"), ("N", 64, 1, 1))),
     Kind("squeeze and excite", function(lambda x: x * F.hardsigmoid(x.mean([2, 3], keepdim=True))), image(64)),
     Kind("nearest x2", function(lambda x: F.interpolate(x, scale_factor=2, mode="nearest")), image(64)),
     Kind("bilinear x2", function(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")), image(64)),
+    Kind("bilinear x2 aligned", function(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)), image(64)),
+    Kind("bilinear to half", function(lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear")), image(64)),
+    Kind("bicubic x2", function(lambda x: F.interpolate(x, scale_factor=2, mode="bicubic")), image(64)),
+    Kind("resize to another", function(resized), (("N", 64, 20, 20), ("N", 64, "S", "S"))),
+    Kind("grid sample", function(F.grid_sample), (("N", 32, "S", "S"), ("N", "S", "S", 2))),
+    Kind("roi align", function(lambda x, y: rois(x, y)), (("N", 64, "S", "S"), (8, 4))),
+    Kind("pad of zeros", function(lambda x: F.pad(x, [1, 1, 1, 1])), image(64)),
+    Kind("pad by reflection", function(lambda x: F.pad(x, [1, 1, 1, 1], mode="reflect")), image(64)),
+    Kind("pad by edges", function(lambda x: F.pad(x, [1, 1, 1, 1], mode="replicate")), image(64)),
     Kind("concat", function(lambda x, y: F.relu(paddle.concat([x, y], 1))), (("N", 64, "S", "S"),) * 2),
     Kind("split", function(lambda x: paddle.concat([F.relu(a) for a in paddle.split(x, 2, 1)][::-1], 1)), image(64)),
     Kind("pixel shuffle", function(lambda x: F.pixel_shuffle(x, 2)), image(64)),
+    Kind("channel shuffle", function(lambda x: F.channel_shuffle(x, 4)), image(64)),
+    Kind("patches", lambda: patches(), image(3), (32, 80, 224)),
     Kind("transpose", function(lambda x: paddle.transpose(x, [0, 2, 3, 1]) + 1), image(64)),
     Kind("sum of rows", function(lambda x: x.sum(-1)), (("S", 1000),), ROWS),
     Kind("sum of free", function(lambda x: x.sum(-1)), ((64, "S"),), LENGTHS),
     Kind("cumsum", function(lambda x: paddle.cumsum(x, -1)), ((64, "S"),), LENGTHS),
+    Kind("top 5", function(lambda x: paddle.topk(x, 5)[0]), ((64, "S"),), LENGTHS),
+    Kind("reverse", function(lambda x: x.flip([-1])), ((64, "S"),), LENGTHS),
     Kind("embedding", lambda: nn.Embedding(1000, 256), (("N", "S"),), LENGTHS, 4, "int64"),
     Kind("lstm", lambda: nn.LSTM(64, 128), (("N", "S", 64),), (16, 100), 4),
+    Kind("lstm of one", lambda: nn.LSTM(64, 128), (("N", "S", 64),), (16, 100)),
+    Kind("lstm both ways", lambda: nn.LSTM(64, 128, direction="bidirect"), (("N", "S", 64),), (16, 100), 4),
     Kind("gru", lambda: nn.GRU(64, 128), (("N", "S", 64),), (16, 100), 4),
 )
 
