@@ -7,7 +7,6 @@ activated, and perhaps that padded; all but the first follow from it element by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -16,6 +15,7 @@ from polyreme.ir.core import Block, BlockArgument, Op, Value
 from polyreme.ir.define import View
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.lowering.analysis.estimates import estimate
