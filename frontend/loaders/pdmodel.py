@@ -8,6 +8,7 @@ value, so the table from names to values turns the program into one where each v
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,9 @@ class _ProtoReader:
         # Variables of which the program declares another type than operators are found to make, and what is made of these.
         self.misdeclared: set[str] = set()
         self.variables = dict(self.block.variables)
+        # Of variables that a loop writes anew, the sizes of the last write are declared: `ids`, to which each round adds a column.
+        written = Counter(n for block in program.blocks for op in block.ops if not op.has_block for ns in op.outputs.values() for n in ns)
+        self.rewritten = {name for name, count in written.items() if count > 1}
         self.nesting = 0
         # Loops are looked at more than once, and blocks may be run by several operators; each by two, 30 blocks would be run 2**30 times.
         self.left = 1000 + MOST_TIMES * sum(len(block.ops) for block in program.blocks)
@@ -275,6 +279,8 @@ class _ProtoReader:
         declared = variable.type if variable is not None and first and not self._is_array(name) else None
         if declared is not None and declared.rank == 1 and declared.shape in ((1,), (-1,)) and result.ndim == 0:
             result = dispatch.call(nn.Reshape, result, shape=(1,))
+        if declared is not None and name in self.rewritten:
+            declared = declared.with_shape((-1,) * declared.rank)
         if not has_no_value(result):
             check_type(result.type, declared, lambda text: self.builder.fail(where, f"the variable '{name}': {text}"))
         return result

@@ -108,6 +108,20 @@ def test_limits_beyond_an_axis_take_what_is_there(tmp_path):
         assert library(y).tolist() == part(paddle.to_tensor(y)).tolist(), size
 
 
+def test_a_limit_that_has_to_be_reached_is_checked(tmp_path):
+    layer = paddle.nn.Linear(64, 3)
+
+    def first(x):
+        return layer(x[:, :64])
+
+    library = paddle.compile(first, tmp_path / "net.so", input_spec=[InputSpec([None, None], "float32", "x")])
+    for columns in (64, 70):
+        x = np.random.default_rng(0).standard_normal((2, columns)).astype("float32")
+        np.testing.assert_allclose(library(x), first(paddle.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(CallError, match="64"):
+        library(np.zeros((2, 63), np.float32))
+
+
 def test_a_size_that_counts_from_the_end_is_checked_by_the_library(tmp_path):
     library = paddle.compile(_last, tmp_path / "net.so", input_spec=[InputSpec([None], "float32"), InputSpec([None], "float32")])
     with pytest.raises(CallError, match="N to be at least 1"):

@@ -85,7 +85,7 @@ def fits_with(
 
 
 def _candidates(groups: list[list[Any]], equation: Equation) -> list[tuple[list[Any], int, int, Dim]]:
-    """The axes that have one of two sizes, with the other: those of later operands first."""
+    """The axes that have one of two sizes, with the other: those that become known first, and then those of later operands."""
     a, b = equation
     found = []
     for group in reversed(groups):
@@ -95,7 +95,7 @@ def _candidates(groups: list[list[Any]], equation: Equation) -> list[tuple[list[
             for axis, size in enumerate(group[place].type.shape):
                 if size == a or size == b:
                     found.append((group, place, axis, b if size == a else a))
-    return found
+    return sorted(found, key=lambda candidate: not isinstance(candidate[3], int))
 
 
 def _resized(value: Value, axis: int, size: Dim) -> Value:

@@ -12,6 +12,7 @@ from polyreme.control_flow import gathered_steps
 from polyreme.dialects import nn
 from polyreme.ir.types import i64
 from polyreme.math.common import cast_to, check_within
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.sequence.pooling import last_level, lengths
@@ -163,3 +164,55 @@ def crf_decoding(
         right = cast_to(math.equal(path, cast_to(math.reshape(label, list(path.type.shape)), i64)), i64)
         path = right if places is not None else math.where(math.transpose(running, [1, 0]), right, dispatch.full((), 0, i64))
     return path, [] if places is None else given
+
+
+@operator(
+    "viterbi_decode",
+    legacy=spelled("viterbi_decode", {"Input": "potentials", "Transition": "transition_params", "Length": "lengths"}, "Scores Path"),
+    misdeclared=True,
+)
+def viterbi_decode(
+    potentials: Tensor, transition_params: Tensor, lengths: Tensor, *, include_bos_eos_tag: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The greatest sum of potentials [batch, steps, tags] and transitions of each sequence, and the tags that have it.
+
+    The path has as many steps as the longest sequence, zeros behind the others. With `include_bos_eos_tag` sequences begin behind the last
+    tag and end in front of the last but one.
+    """
+    steps, tags = potentials.type.shape[1:]
+    rows = math.transpose(potentials, [1, 0, 2])
+    length = math.reshape(cast_to(lengths, i64), [-1, 1])
+    zero, one = (dispatch.full((), n, i64) for n in (0, 1))
+    numbers = dispatch.call(nn.Iota, shape=(steps,), axis=0, dtype=i64)
+    start = dispatch.full((potentials.type.shape[0], tags), 0, potentials.type.dtype)
+    if include_bos_eos_tag:
+        is_last = math.equal(dispatch.call(nn.Iota, shape=(tags,), axis=0, dtype=i64), fed_sizes.as_number(tags - 1))
+        start = math.where(is_last, start, dispatch.full((), -1e4, potentials.type.dtype))
+        stop = transition_params[-2]
+
+    def forth(row: Tensor, number: Tensor, best: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        sums = math.add(math.unsqueeze(best, 2), transition_params)
+        came_from, after = math.argmax(sums, 1), math.add(math.max(sums, 1), row)
+        if not include_bos_eos_tag:
+            after = math.where(math.equal(number, zero), row, after)
+        left = math.subtract(length, number)
+        best = math.where(math.greater_than(left, zero), after, best)
+        if include_bos_eos_tag:
+            best = math.where(math.equal(left, one), math.add(best, stop), best)
+        return [best], [came_from]
+
+    (best,), (origins,) = gathered_steps(forth, [start], [rows, numbers])
+    scores, last = math.max(best, 1), math.argmax(best, 1)
+    ends = math.reshape(length, [-1])
+
+    def back(origin: Tensor, number: Tensor, last: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        left = math.subtract(ends, number)
+        before = math.reshape(math.take_along_axis(origin, math.unsqueeze(last, 1), 1, broadcast=False), [-1])
+        made = math.where(math.greater_than(left, zero), before, math.where(math.equal(left, zero), last, zero))
+        return [math.where(math.less_than(left, zero), last, made)], [made]
+
+    _, (path,) = gathered_steps(back, [last], [origins[1:], numbers[1:]], reverse=True)
+    final = math.where(math.greater_equal(ends, fed_sizes.as_number(steps)), last, zero)
+    whole = math.transpose(math.concat([path, math.unsqueeze(final, 0)], 0), [1, 0])
+    longest = fed_sizes.axis_count(math.max(ends), steps, "the longest of 'lengths'")
+    return scores, math.manipulation.span(whole, 1, 0, longest)
