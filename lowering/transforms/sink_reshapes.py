@@ -58,8 +58,9 @@ def _merge(op: tensor.Reshape) -> None:
 
 def _sink(op: tensor.Map) -> None:
     shape = shape_of(op.result)
-    reshape = next((r for x in op.xs if (r := x.producer(tensor.Reshape)) and shape_of(x) == shape and _from_contract(r.x)), None)
-    if reshape is None or any(_is_computed_of(x, reshape.x) for x in op.xs if x.producer() is not reshape):
+    found = [r for x in op.xs if (r := x.producer(tensor.Reshape)) and shape_of(x) == shape and _from_contract(r.x)]
+    reshape = next((r for r in found if not any(_is_computed_of(x, r.x) for x in op.xs if x.producer() is not r)), None)
+    if reshape is None:
         return
     old = shape_of(reshape.x)
     shapes = [_shape_in_front(x, shape, old) for x in op.xs]
