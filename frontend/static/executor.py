@@ -181,7 +181,9 @@ class Executor(Shown):
     def _parted(
         self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array], misfit: _Misfit
     ) -> RunPlan:
-        """The plan for feeds that have batches of their own; where operators need these to be equal or 1, the plan for just these sizes."""
+        """The plan for feeds that have batches of their own; where operators need these to be equal or 1, the plan for just these sizes.
+        Why a program cannot run with any sizes is said as it is.
+        """
         for alike in (False, True):
             try:
                 return self.plan(program, with_own_batches(types, arrays, alike), names)
@@ -189,8 +191,8 @@ class Executor(Shown):
                 pass
         try:
             return self.plan(program, {name: kind.with_shape(arrays[name].shape) for name, kind in types.items()}, names)
-        except PolyremeError:
-            raise misfit.error from None
+        except PolyremeError as error:
+            raise (error if isinstance(error, RunError) else misfit.error) from None
 
     @staticmethod
     def _pruned(program: Program, names: Sequence[str], updates: Sequence[Operator], feeds: tuple[str, ...]) -> Program:

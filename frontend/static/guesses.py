@@ -101,7 +101,7 @@ def _following(made: Types, other: Types, inputs: Mapping[str, TensorType], size
     def free(slot: str, place: int, axis: int, first: Dim, second: Dim) -> Dim:
         if first == second:
             return first
-        return known.get((first, second), symbol(f"{slot}_{place}_{axis}"))
+        return known.get((first, second), symbol(f"{slot.replace('@', '_')}_{place}_{axis}"))
 
     return {
         slot: [

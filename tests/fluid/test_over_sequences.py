@@ -173,14 +173,14 @@ def test_elements_of_an_array_have_levels_of_their_own() -> None:
 def test_an_element_with_another_number_of_levels_and_an_array_in_place_of_a_tensor_are_errors() -> None:
     layers = fluid.layers
     uses = {
-        "elements of 1 levels of detail in a tensor array but got one of 2": lambda array, i: layers.array_write(
-            layers.data("deep", [3], lod_level=2), i, array
+        "elements of 1 levels of detail in the tensor array .* but 'deep' has 2": lambda array, i: layers.array_write(
+            layers.data("deep", [3], lod_level=2), i, layers.array_write(layers.data("z", [3], lod_level=1), i)
         ),
         "but the elements of the array .* differ in rows or levels": lambda array, i: layers.reduce_sum(array),
         "elements of the array .* differ in rows or levels; fetch what array_read gives": lambda array, i: array,
         "as many rows in a tensor array that is stacked": lambda array, i: layers.tensor_array_to_tensor(array, use_stack=True)[0],
     }
-    feed = {"x": sequences_of([2, 3]), "y": sequences_of([3, 2]), "deep": fluid.create_lod_tensor(
+    feed = {"x": sequences_of([2, 3]), "y": sequences_of([3, 4]), "z": sequences_of([5]), "deep": fluid.create_lod_tensor(
         np.ones((5, 3), "float32"), [[1, 1], [1, 4]], fluid.CPUPlace()
     )}  # fmt: skip
     for why, use in uses.items():
@@ -192,6 +192,8 @@ def test_an_element_with_another_number_of_levels_and_an_array_in_place_of_a_ten
             layers.array_write(y, layers.increment(i, in_place=False), array)
             with pytest.raises((RuntimeError, ValueError), match=why):  # where the program is made, or where it runs
                 made = use(array, i)
+                if "stacked" in why:  # which operators say of the shapes that a run feeds
+                    feed["y"] = sequences_of([3, 2])
                 known = {name: value for name, value in feed.items() if main.global_block().has_var(name)}
                 fluid.Executor(fluid.CPUPlace()).run(main, feed=known, fetch_list=[made], return_numpy=False)
 

@@ -229,3 +229,77 @@ def translation_by_attention(fluid, np):
     for lengths, others in (([4, 2, 5], [3, 6, 2]), ([1, 6, 3], [4, 1, 5]), ([7, 2, 2], [2, 2, 7])):
         feeds.append({"source": tokens(draws, lengths, 20), "target": tokens(draws, others, 22), "following": tokens(draws, others, 22)})
     return trained(fluid, np, feeds, [loss])
+
+
+@check(L + "beam_search_decode", L + "DynamicRNN", L + "beam_search", L + "While")
+def translation_by_beam_search(fluid, np):
+    """A translator that learns, and the program that searches for the best translations with what it has learnt."""
+    L, size, words = fluid.layers, 6, 14
+
+    def named(*names):
+        made = [fluid.ParamAttr(name=name) for name in names]
+        return made[0] if len(made) == 1 else made
+
+    def read():
+        source = L.embedding(L.data("source", [1], dtype="int64", lod_level=1), [20, 8], param_attr=named("read"))
+        hidden, _ = L.dynamic_lstm(
+            L.fc(source, 4 * size, act="tanh", param_attr=named("in"), bias_attr=named("inb")), 4 * size,
+            param_attr=named("lstm"), bias_attr=named("lstmb"))
+        return L.sequence_last_step(hidden)
+
+    def step(word, state):
+        return L.fc([state, word], size, act="tanh", param_attr=named("from_state", "from_word"), bias_attr=named("stateb"))
+
+    def shares(state):
+        return L.fc(state, words, act="softmax", param_attr=named("out"), bias_attr=named("outb"))
+
+    def learns():
+        start = read()
+        target = L.embedding(L.data("target", [1], dtype="int64", lod_level=1), [words, 8], param_attr=named("written"))
+        steps = L.DynamicRNN()
+        with steps.block():
+            word = steps.step_input(target)
+            state = steps.memory(init=start, need_reorder=True)
+            after = step(word, state)
+            steps.update_memory(state, after)
+            steps.output(shares(after))
+        return L.mean(L.cross_entropy(steps(), L.data("following", [1], dtype="int64", lod_level=1)))
+
+    def searches(beams=3, end=1, most=7):
+        limit, counter = L.fill_constant([1], "int64", most), L.zeros([1], "int64", force_cpu=True)
+        states, ids, scores = L.create_array("float32"), L.create_array("int64"), L.create_array("float32")
+        L.array_write(read(), array=states, i=counter)
+        L.array_write(L.data("first", [1], dtype="int64", lod_level=2), array=ids, i=counter)
+        L.array_write(L.data("first_scores", [1], dtype="float32", lod_level=2), array=scores, i=counter)
+        again = L.less_than(counter, limit)
+        loop = L.While(again)
+        with loop.block():
+            before, score = L.array_read(ids, counter), L.array_read(scores, counter)
+            state = L.sequence_expand(L.array_read(states, counter), score)
+            after = step(L.embedding(before, [words, 8], param_attr=named("written")), state)
+            best, chosen = L.topk(shares(L.lod_reset(after, score)), 2 * beams)
+            total = L.elementwise_add(L.log(best), L.reshape(score, [-1]), axis=0)
+            following, gained = L.beam_search(before, score, chosen, total, beams, end, level=0)
+            L.increment(counter, 1, in_place=True)
+            for array, x in ((states, after), (ids, following), (scores, gained)):
+                L.array_write(x, array=array, i=counter)
+            L.logical_and(L.less_than(counter, limit), L.logical_not(L.is_empty(following)), out=again)
+        return list(L.beam_search_decode(ids, scores, beams, end))
+
+    loss = learns()
+    fluid.optimizer.Adagrad(0.1, regularization=fluid.regularizer.L2Decay(0.001)).minimize(loss)
+    draws, feeds = np.random.RandomState(3), []
+    for lengths, others in (([4, 2, 5], [3, 6, 2]), ([1, 6, 3], [4, 1, 5]), ([7, 2, 2], [2, 2, 7])):
+        feed = {name: tokens(draws, others, words) for name in ("target", "following")}
+        feeds.append({"source": tokens(draws, lengths, 20), **feed})
+    losses, found = trained(fluid, np, feeds, [loss]), []
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        made = searches()
+        for lengths in ([4, 2, 5], [3], [1, 6]):
+            ones = [[1] * len(lengths), [1] * len(lengths)]
+            feed = {"source": fed(fluid, np, tokens(draws, lengths, 20))}
+            feed["first"] = fluid.create_lod_tensor(np.zeros((len(lengths), 1), "int64"), ones, fluid.CPUPlace())
+            feed["first_scores"] = fluid.create_lod_tensor(np.zeros((len(lengths), 1), "float32"), ones, fluid.CPUPlace())
+            values = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=made, return_numpy=False)
+            found.append([[np.array(v), v.recursive_sequence_lengths()] for v in values])
+    return {"losses": losses, "found": found}
