@@ -74,9 +74,9 @@ def busy_cycles(work: Work, target: Target) -> float:
 
 
 def traffic_cycles(traffic: Traffic, target: Target) -> float:
-    """Cycles of bringing bytes to L1, with nothing else to do."""
+    """Cycles of bringing bytes to L1, with nothing else to do: caches work at the same time, and the busiest one decides."""
     near, far = traffic.l2 / rates_of(target).l2_bytes_per_cycle, traffic.l3 / target.l3_bytes_per_cycle
-    return near + far + traffic.memory / target.memory_bytes_per_cycle
+    return max(near, far, traffic.memory / target.memory_bytes_per_cycle)
 
 
 def together(busy: float, moving: float, target: Target) -> float:
