@@ -21,7 +21,7 @@ from dataclasses import field
 from polyreme.ir import config
 from polyreme.ir.python.records import dataclass
 
-__all__ = ["Timing", "announce", "heard", "open_timing", "reported", "timed"]
+__all__ = ["Timing", "announce", "apart", "heard", "note_apart", "open_timing", "reported", "timed"]
 
 
 @dataclass(slots=True)
@@ -48,6 +48,13 @@ class Timing:
         self.seconds += seconds
         self.count += 1
 
+    def join(self, other: Timing) -> None:
+        """The runs of a step of that name that were measured elsewhere."""
+        self.seconds += other.seconds
+        self.count += other.count
+        for part in other.parts.values():
+            self.part(part.name).join(part)
+
     @property
     def rest(self) -> float:
         """Seconds that no part accounts for."""
@@ -68,6 +75,9 @@ class Timing:
             lines.append(f"{step.seconds * 1e3:10.2f} ms {step.seconds / whole:6.1%}  {'  ' * depth}{step.name}{times}")
         return "\n".join(lines)
 
+
+# What the steps of forked processes are gathered under.
+APART = "other processes"
 
 _open: ContextVar[Timing | None] = ContextVar("timing", default=None)
 
@@ -110,6 +120,31 @@ def timed(name: str, detailed: bool = False) -> Iterator[Timing]:
     finally:
         step.add(time.perf_counter() - start)
         _open.reset(token)
+
+
+@contextmanager
+def apart() -> Iterator[Timing | None]:
+    """What is measured inside, for whoever forked this process while a step was open; None where nobody measures."""
+    outer = _open.get()
+    if outer is None:
+        yield None
+        return
+    token = _open.set(step := Timing(APART, detailed=outer.detailed))
+    try:
+        yield step
+    finally:
+        _open.reset(token)
+
+
+def note_apart(steps: Timing | None) -> None:
+    """Let the step that is open have what `apart` gave in another process. Such steps run at the same time as others: their shares come on
+    top.
+    """
+    outer = _open.get()
+    if outer is None or steps is None or not steps.parts:
+        return
+    steps.seconds, steps.count = sum(part.seconds for part in steps.parts.values()), 1
+    outer.part(APART).join(steps)
 
 
 @contextmanager

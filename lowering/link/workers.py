@@ -29,6 +29,7 @@ from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.python.garbage import leave_garbage
 from polyreme.ir.python.records import dataclass
+from polyreme.ir.timing import Timing, apart, note_apart
 
 __all__ = ["EarlyWorks", "in_child_process", "run_in_child", "share_out", "workers_for"]
 
@@ -181,6 +182,7 @@ def _sent(outcome: Any, instead: Callable[[], T]) -> T:
     if isinstance(outcome, _Done):
         for message, category, filename, line in outcome.warnings:
             warnings.warn_explicit(message, category, filename, line, registry=_WARNED)
+        note_apart(outcome.steps)
         outcome = outcome.outcome
     if isinstance(outcome, PolyremeError):
         raise outcome
@@ -194,10 +196,13 @@ def _sent(outcome: Any, instead: Callable[[], T]) -> T:
 
 @dataclass(frozen=True)
 class _Done:
-    """What a child sends: its outcome, and what it would have warned of, as text, class, file and line."""
+    """What a child sends: its outcome, what it would have warned of, as text, class, file and line, and what its steps took, if anyone
+    measures.
+    """
 
     outcome: Any
     warnings: list[tuple[str, type[Warning], str, int]]
+    steps: Timing | None
 
 
 @dataclass(frozen=True)
@@ -254,7 +259,7 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
         os.close(read)
         _die_with(parent)
         leave_garbage()
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as told, apart() as steps:
             try:
                 outcome = work()
             except PolyremeError as error:
@@ -262,7 +267,8 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
             except Exception:
                 outcome = _Fault()
         with os.fdopen(write, "wb") as pipe:
-            pickle.dump(_Done(outcome, [(str(w.message), w.category, w.filename, w.lineno) for w in told]), pipe, pickle.HIGHEST_PROTOCOL)
+            said = [(str(w.message), w.category, w.filename, w.lineno) for w in told]
+            pickle.dump(_Done(outcome, said, steps), pipe, pickle.HIGHEST_PROTOCOL)
         status = 0
     finally:
         os._exit(status)

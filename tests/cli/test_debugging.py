@@ -104,7 +104,7 @@ RUNGS = {
         r"^ +[\d.]+ ms 100\.0%  compile x$",
         r"^ +[\d.]+ ms +[\d.]+%      tensor$",
         r"^ +[\d.]+ ms +[\d.]+%          build_loops$",
-        r"%    emit-llvm$",
+        r"%    (  )?emit-llvm$",  # a level deeper where another process writes it
     ),
     2: (r"^// cost of 'add full max' at x\.tir:4:8: 8\*N operations, 16\*N\+16 bytes read, 16\*N written$",),
     3: (

@@ -14,6 +14,7 @@ import pytest
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.text import parse_module, print_module
+from polyreme.ir.timing import APART, timed
 from polyreme.lowering.emit.llvm import emit_module
 from polyreme.lowering.emit.llvm.codegen import CodegenError, assemble
 from polyreme.lowering.emit.llvm.emit_module import split_llvm
@@ -543,3 +544,17 @@ def test_constants_that_the_disk_does_not_take_are_made_in_memory(split, monkeyp
     artifact = compile_module(module, host(), room=Cache(tmp_path / "kept").draft).artifact
     assert artifact.draft is None and artifact.to_bytes() == plain.to_bytes()
     assert not [p for p in (tmp_path / "kept").rglob("*") if p.is_file()]
+
+
+def test_steps_of_other_processes_are_told_where_somebody_measures():
+    def work(outer):
+        with timed(outer), timed("inner"):
+            return os.getpid()
+
+    assert run_in_child(partial(work, "alone")) != os.getpid()
+    with timed("whole") as whole:
+        assert run_in_child(partial(work, "one")) != os.getpid()
+        assert run_in_child(partial(work, "one")) != os.getpid()
+    (apart,) = whole.parts.values()
+    assert [(depth, step.name, step.count) for depth, step in apart.walk()] == [(0, APART, 2), (1, "one", 2), (2, "inner", 2)]
+    assert apart.seconds == apart.parts["one"].seconds >= apart.parts["one"].parts["inner"].seconds > 0
