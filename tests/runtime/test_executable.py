@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-import timeit
 
 import numpy as np
 import pytest
@@ -300,11 +300,17 @@ def test_code_lives_as_long_as_its_executable() -> None:
     np.testing.assert_allclose(outputs, [np.cos([1.0, 2.0])] * 20, rtol=1e-15)
 
 
-def test_a_call_costs_a_few_microseconds(fixed: Executable) -> None:
+def test_a_call_goes_through_few_functions(fixed: Executable) -> None:
+    """It takes 2.4 us on a 2.6 GHz machine; what keeps it so is that little is done in Python."""
     x = np.array([1.0, 2.0])
-    best = min(timeit.repeat(lambda: fixed.run([x]), number=2000, repeat=7)) / 2000
-    # 2.4 us when written, on a 2.6 GHz machine; the limit leaves room for slow and busy ones.
-    assert best < 30e-6
+    fixed.run([x])
+    entered = []
+    sys.setprofile(lambda frame, event, _: entered.append(f"{event} in {frame.f_code.co_qualname}") if event in ("call", "c_call") else None)
+    try:
+        fixed.run([x])
+    finally:
+        sys.setprofile(None)
+    assert 2 <= len(entered) <= 20, entered
 
 
 def test_inputs_can_be_bound_to_arrays(scale: Executable, fixed: Executable) -> None:
