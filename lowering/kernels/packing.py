@@ -14,7 +14,7 @@ from math import gcd
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
-from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.core import Block, BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type
@@ -272,10 +272,7 @@ class PlanParts:
         example, where sizes are not meant for it.
         """
         for step in self._steps_of(plan, lambda s: s):
-            for op in step.func.block:
-                assert not op.regions or isinstance(op, kernel.Parallel), f"expected kernels of tasks but got '{op.name}' beside them"
-                if isinstance(op, kernel.Parallel):
-                    op.set_operand(0, some(Code(Builder.before_op(op)), op.count))
+            _run_some(step.func.block, some)
             self.steps.append(step)
 
     def _steps_of(self, plan: KernelPlan, moved: Callable[[Slot], Slot]) -> list[Step]:
@@ -340,3 +337,16 @@ def _ancestors(value: Value) -> set[Op]:
             found.add(op)
             todo += op.operands
     return found
+
+
+def _run_some(block: Block, some: Callable[[Code, Value], Value]) -> None:
+    """Let a kernel's tasks, and where few are a plain loop from 0 the rounds of that, be so many as `some` says."""
+    for op in block:
+        if isinstance(op, kernel.If):
+            for body in op.regions:
+                _run_some(body.block, some)
+        elif isinstance(op, (kernel.Parallel, kernel.For)):
+            place, count = (0, op.count) if isinstance(op, kernel.Parallel) else (1, op.hi)
+            op.set_operand(place, some(Code(Builder.before_op(op)), count))
+        else:
+            assert not op.regions, f"expected kernels of tasks but got '{op.name}' beside them"

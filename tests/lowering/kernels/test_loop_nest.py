@@ -9,10 +9,13 @@ from polyreme.dialects import kernel
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import Dim, substitute, symbol
-from polyreme.ir.types import BufferType, f32
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.types import BufferType, TensorType, f32
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.elements import linear
 from polyreme.lowering.kernels.loop_nest import each
+from polyreme.lowering.kernels.packing import PlanParts
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.machines.targets import host
 from tests.lowering.kernel_modules import assert_same
@@ -63,3 +66,25 @@ def test_few_iterations_of_free_sizes_are_plain_loops() -> None:
 def test_every_place_is_visited(sizes: tuple[Dim, ...], n: int, h: int) -> None:
     shape = tuple(substitute(size, {"N": n, "H": h}) for size in sizes)
     assert_same(copy_of(sizes), [np.arange(np.prod(shape), dtype=np.float32).reshape(shape)])
+
+
+@pytest.mark.parametrize("sizes", [(N, 64, H), (32, N, H), (2, N)], ids=str)
+@pytest.mark.parametrize(("n", "h"), [(1, 1), (3, 5), (17, 2)])
+def test_a_plan_that_is_part_of_another_runs_where_it_is_meant_to(sizes: tuple[Dim, ...], n: int, h: int) -> None:
+    """Its tasks, and the plain loops where these are few, as where a convolution has kernels of its own for small images."""
+    root = Func.empty("root", [TensorType(sizes, f32)])
+    root.block.append(Return([root.args[0]]))
+    root.finish()
+    (copy,) = (op for op in copy_of(sizes).walk() if isinstance(op, Func))
+    for meant in (True, False):
+        parts = PlanParts(Request(root, host()))
+        plan = KernelPlan((Step(copy.clone(), (operand(0), result(0))),))
+        parts.include(plan, lambda code, tasks, meant=meant: tasks if meant else code.value(0))
+        (step,) = parts.plan("copies").steps
+        module = Module.empty()
+        module.block.append(step.func)
+        shape = tuple(substitute(size, {"N": n, "H": h}) for size in sizes)
+        x = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+        y = np.zeros_like(x)
+        evaluate(module, [x, y])
+        np.testing.assert_array_equal(y, x if meant else 0)
