@@ -546,12 +546,12 @@ def view(cls: type[Op], x: Tensor, *operands: Tensor, **attributes: Any) -> Tens
     return result
 
 
-def view_by_steps(x: Tensor, result: Tensor, steps: tuple[views.Step, ...]) -> Tensor:
-    """`result`, which was made of `x` by calls of these ops, as a view of it."""
+def view_by_steps(x: Tensor, result: Tensor, steps: tuple[views.Step, ...], calls: int | None = None) -> Tensor:
+    """`result`, which was made of `x` by calls of these ops, or by so many others that come to the same, as a view of it."""
     recorder = _state.recorder
     if recorder is None or _shares(recorder):
         if recorder is not None:
-            recorder.shares(result, len(steps))
+            recorder.shares(result, len(steps) if calls is None else calls)
         views.link(x, result, steps, tape.is_grad_enabled())
     return result
 

@@ -28,6 +28,7 @@ from polyreme.dialects import nn as ops
 from polyreme.dialects.shape_rules import padded_size, sliced_shape
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.sizes.equations import gaps
 from polyreme.ir.types import TensorType, i1
 from polyreme.pending import Pending
 from polyreme.provided import provided, provides
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from polyreme.recorder import Recorder
 
 __all__ = [
-    "Step", "Storage", "alias", "become", "can_reshape", "is_contiguous", "is_gradient_leaf", "leave", "link", "put", "sharing", "stand_in",
-    "strides", "without_place",
-    "write", "write_recorded",
+    "Step", "Storage", "alias", "become", "can_reshape", "gaps_to_reshape", "is_contiguous", "is_gradient_leaf", "leave", "link", "put",
+    "sharing", "stand_in", "strides", "without_place", "write", "write_recorded",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -414,7 +414,10 @@ def strides(tensor: Tensor) -> tuple[Dim, ...]:
             shape, found = (sizes[:axis] + sizes[axis + 1 :] for sizes in (shape, found))
         else:
             known_strides = _reshaped(shape, found, attributes["shape"])
-            assert known_strides is not None
+            if known_strides is None:
+                known_strides = _reshaped(shape, found, attributes["shape"], [])  # a call checks that they fill it
+            if known_strides is None:
+                raise AssertionError(f"expected a view in shape {attributes['shape']} of elements in shape {shape}, {found} apart")
             shape, found = attributes["shape"], known_strides
     return found
 
@@ -437,11 +440,25 @@ def can_reshape(tensor: Tensor, shape: Sequence[Dim]) -> bool:
     return _reshaped(tensor.type.shape, strides(tensor), shape) is not None
 
 
-def _reshaped(shape: Sequence[Dim], strides: Sequence[Dim], new: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """The strides in a new shape; None where there are none. Old axes that follow each other evenly are one row, which the last new axes
-    that are left fill.
+def gaps_to_reshape(tensor: Tensor, shape: Sequence[Dim]) -> list[Dim] | None:
+    """The sizes that have to be 0 for the elements of a view to be seen where they lie in another shape, which they fill; None if they
+    cannot be, or it is not known when.
     """
-    if any(isinstance(size, int) and size == 0 for size in shape):
+    if can_reshape(tensor, shape):
+        return []
+    needed: list[Dim] = []
+    found = _reshaped(tensor.type.shape, strides(tensor), shape, needed)
+    return None if found is None else needed
+
+
+def _reshaped(
+    shape: Sequence[Dim], strides: Sequence[Dim], new: Sequence[Dim], needed: list[Dim] | None = None
+) -> tuple[Dim, ...] | None:
+    """The strides in a new shape; None where there are none, or none are known. Old axes that follow each other evenly are one row, which
+    the last new axes that are left fill. Elements that lie row by row do so in every shape, also in one of which each call has to check
+    that they fill it. Where `needed` is given, the new axes may fill a row if some sizes are 0, which are added to it.
+    """
+    if any(isinstance(size, int) and size == 0 for size in shape) or _are_rows(shape, strides):
         return _by_rows(new)
     found: list[Dim] = []
     left = list(new)
@@ -452,18 +469,30 @@ def _reshaped(shape: Sequence[Dim], strides: Sequence[Dim], new: Sequence[Dim]) 
         if i and (shape[i - 1] == 1 or strides[i - 1] == row * step):
             continue
         filled: Dim = 1
-        while left and (filled != row or left[-1] == 1):
+        apart = _apart(filled, row, needed)
+        while left and (apart is None or left[-1] == 1):
             found.append(filled * step)
             filled = filled * left.pop()
-        if filled != row:
+            apart = _apart(filled, row, needed)
+        if apart is None:
             return None
+        if needed is not None:
+            needed += apart
         row, step = 1, strides[i - 1]
     found += [1] * len(left)
     return tuple(reversed(found)) if all(size == 1 for size in left) else None
 
 
+def _apart(filled: Dim, row: Dim, needed: list[Dim] | None) -> list[Dim] | None:
+    """What has to be 0 for a row to be filled; None if nothing is known that could fill it, or nothing may be needed."""
+    return [] if filled == row else None if needed is None else gaps(filled, row)
+
+
 @provides
 def is_contiguous(tensor: Tensor) -> bool:
     """Whether its elements lie row by row."""
-    shape = tensor.type.shape
-    return all(size == 1 or a == b for size, a, b in zip(shape, strides(tensor), _by_rows(shape), strict=True))
+    return _are_rows(tensor.type.shape, strides(tensor))
+
+
+def _are_rows(shape: Sequence[Dim], strides: Sequence[Dim]) -> bool:
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, _by_rows(shape), strict=True))

@@ -71,7 +71,18 @@ def _reshaped(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
     """
     if x.type.shape and (x._view is None or views.can_reshape(x, shape)):
         return dispatch.view(ops.Reshape, x, shape=shape)
-    return dispatch.call(ops.Reshape, x, shape=shape)
+    made = dispatch.call(ops.Reshape, x, shape=shape)
+    recorder = dispatch.active_trace()
+    if recorder is None or not recorder.learns_sizes or not x.type.shape:
+        return made
+    # Only now that the trace knows which sizes are multiples, or has each call check it, is it known how the elements lie.
+    apart = views.gaps_to_reshape(x, made.type.shape)
+    if apart is None:
+        return made
+    for gap in apart:
+        recorder.require(gap)
+        recorder.require(-gap)
+    return dispatch.view_by_steps(x, made, ((ops.Reshape, (), {"shape": made.type.shape}),), 1)
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
@@ -110,7 +121,14 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     old = x.type.shape
     axes = range(len(old)) if axis is None else axes_of(axis, len(old), "squeeze")
     gone = {a for a in axes if a < len(old) and (old[a] == 1 or isinstance(old[a], Expr) and _is_one(old[a], axis is not None))}
-    return dispatch.view(ops.Reshape, x, shape=tuple(d for i, d in enumerate(old) if i not in gone))
+    shape = tuple(d for i, d in enumerate(old) if i not in gone)
+    if all(isinstance(old[i], int) for i in gone):
+        return dispatch.view(ops.Reshape, x, shape=shape)
+    made = dispatch.call(ops.Reshape, x, shape=shape)
+    # Of an axis that each call checks to be 1 the view is its first element, where types do not say that there is no other.
+    stops = tuple(1 if i in gone else d for i, d in enumerate(x.type.shape))
+    first = {"starts": (0,) * len(stops), "stops": stops, "strides": (1,) * len(stops)}
+    return dispatch.view_by_steps(x, made, ((ops.Slice, (), first), (ops.Reshape, (), {"shape": made.type.shape})), 1)
 
 
 def _is_one(size: Dim, named: bool) -> bool:

@@ -7,21 +7,25 @@
     {'M': N}
     >>> solve(N, 4, ("N",)).values
     {'N': 4}
+    >>> solve((N // 2) * (M // 3) * 6, N * M, ("N", "M")).values
+    {'M': 3*M_3, 'N': 2*N_2}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import gcd
+from fractions import Fraction
+from math import gcd, prod
 from types import MappingProxyType
+from typing import NamedTuple
 
 from polyreme.ir.diagnostics import UNKNOWN, Location
-from polyreme.ir.dims import Dim, Expr, known_nonnegative, line_of, product, substitute, symbol, symbols
+from polyreme.ir.dims import Dim, Expr, Monomial, known_nonnegative, line_of, product, substitute, symbol, symbols
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.sizes.facts import Guard
-from polyreme.ir.sizes.residues import zeros
+from polyreme.ir.sizes.residues import extremes, zeros
 
-__all__ = ["Solution", "solve"]
+__all__ = ["Solution", "gaps", "solve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ def solve(a: Dim, b: Dim, names: Sequence[str], solved: Mapping[str, Dim] = Mapp
     can be replaced by.
 
     `names` are the sizes in use, oldest first: a new name differs from them, and of two sizes that are equal the younger one goes. `solved`
-    are names that are no longer in use, for words only. A size that is a factor of both sides is taken not to be 0.
+    are names that are no longer in use, for words only. A product that both sides are is taken not to be 0, nor a size that is a factor of
+    both.
     """
     difference = _without_common_factors(a - b)
     if isinstance(difference, int):
@@ -51,6 +56,7 @@ def solve(a: Dim, b: Dim, names: Sequence[str], solved: Mapping[str, Dim] = Mapp
         or _of_one_name(difference, names)
         or _replaced(difference, names, solved)
         or _in_proportion(difference, names)
+        or _factor_by_factor(difference, names)
     )
 
 
@@ -138,6 +144,74 @@ def _in_proportion(difference: Expr, names: Sequence[str]) -> Solution | None:
     values = {name: abs(d) * new, partner: abs(c) * new}
     need = f"{abs(c) * symbol(name)} == {abs(d) * symbol(partner)}"
     return Solution(values, tuple((need, size) for size in values.values()))
+
+
+def _factor_by_factor(difference: Expr, names: Sequence[str]) -> Solution | None:
+    """Two products are equal  ->  what makes the gap between each two of their factors 0."""
+    found = Solution({}, ())
+    apart = _gaps_of_factors(difference)
+    for gap in apart or ():
+        solution = solve(gap, 0, [*names, *(name for size in found.values.values() for name in symbols(size))])
+        if solution is None or found.values.keys() & solution.values.keys():
+            return None
+        found = Solution(found.values | solution.values, found.needs + solution.needs)
+    return found if apart else None
+
+
+def gaps(a: Dim, b: Dim) -> list[Dim] | None:
+    """What is 0 wherever two products are equal, and not 0, which grow alike with all sizes; None if they do not, or are never equal.
+
+        >>> [str(gap) for gap in gaps(symbol("H") * symbol("W"), (symbol("H") // 2) * (symbol("W") // 2) * 4)]
+        ['H-2*floordiv(H, 2)', 'W-2*floordiv(W, 2)']
+    """
+    difference = _without_common_factors(a - b)
+    if isinstance(difference, int):
+        return [] if difference == 0 else None
+    bounds = extremes(difference)
+    return [difference] if bounds and bounds[0] <= 0 <= bounds[1] else _gaps_of_factors(difference)
+
+
+def _gaps_of_factors(difference: Expr) -> list[Dim] | None:
+    """c*p*q - d*r*s == 0, where each factor on the left is at least so many times one on the right  ->  the gaps between these, all of
+    which are 0 then, as nothing can make up for another one.
+
+    So an image of `H*W` pixels fills windows, `16 * floordiv(H, 4) * floordiv(W, 4)` pixels, where 4 divides both sizes: `H` is never less
+    than `4*floordiv(H, 4)`, nor `W` than `4*floordiv(W, 4)`.
+    """
+    if len(difference.terms) != 2:
+        return None
+    (one, c), (other, d) = difference.terms
+    left, right = _factors(one), _factors(other)
+    ratios = [p.growth / r.growth for p, r in zip(left, right, strict=False)]
+    if len(ratios) < 2 or [p.name for p in left] != [r.name for r in right] or c * prod(ratios) != -d:
+        return None
+    pairs = zip(left, right, ratios, strict=True)
+    found = dict.fromkeys(p.size * ratio.denominator - r.size * ratio.numerator for p, r, ratio in pairs)
+    bounds = [(gap, gap) if isinstance(gap, int) else extremes(gap) or (-1, 1) for gap in found]
+    if min(least for least, _ in bounds) < 0 < max(most for _, most in bounds):
+        return None
+    return [gap for gap in found if not isinstance(gap, int) or gap]
+
+
+class _Factor(NamedTuple):
+    """An atom in one name: `name`, or `floordiv(k*name + n, d)`, which grows with it by `growth`, `k/d`."""
+
+    name: str
+    growth: Fraction
+    size: Expr
+
+
+def _factors(mono: Monomial) -> list[_Factor]:
+    """The factors of a product, by name and growth; none if one of them is no atom in one name, or may be below 0."""
+    found = []
+    for atom in mono:
+        size = Expr((((atom,), 1),))
+        inner, divisor = atom.args if atom.fn == "floordiv" else (size, 1)
+        line = None if isinstance(inner, str) else line_of(inner)
+        if line is None or not isinstance(divisor, int) or not known_nonnegative(size):
+            return []
+        found.append(_Factor(line[0], Fraction(line[1], divisor), size))
+    return sorted(found, key=lambda factor: factor[:2])
 
 
 def _fresh(name: str, names: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from polyreme.ir.dims import Dim, Expr, line_of, symbols
 from polyreme.ir.python.records import dataclass
 
-__all__ = ["Zeros", "zeros"]
+__all__ = ["Zeros", "extremes", "zeros"]
 
 # Longer periods are not looked at.
 MOST_VALUES = 1 << 14
@@ -58,23 +58,39 @@ class Zeros:
 
 def zeros(size: Dim) -> Zeros | None:
     """Where `size` is 0; None if that is not known: it is no sum of lines in one name and quotients of such, or its period is too long."""
-    names = symbols(size)
-    if len(names) != 1 or not isinstance(size, Expr):
+    found = _of_a_period(size)
+    if found is None:
         return None
-    period = _period(size)
-    if period is None:
-        return None
-    (name,) = names
-    values = _values(size, np.arange(2 * period, dtype=np.int64))
-    growth = int(values[period] - values[0])
-    values = values[:period]
+    values, growth = found
+    period = len(values)
+    (name,) = symbols(size)
     if growth == 0:
         return Zeros(name, period, tuple(np.flatnonzero(values == 0).tolist()))
     # A value n + k * period makes it values[n] + k * growth.
     times, rest = np.divmod(-values, growth)
     reached = np.flatnonzero((rest == 0) & (times >= 0))
-    found = sorted((reached + times[reached] * period).tolist())
-    return Zeros(name, 0, tuple(found))
+    return Zeros(name, 0, tuple(sorted((reached + times[reached] * period).tolist())))
+
+
+def extremes(size: Dim) -> tuple[int, int] | None:
+    """The least and the largest value of a size that does not grow with its name; None if it grows, or `zeros` does not know it.
+
+        >>> extremes(symbol("N") // 4 - symbol("N") // 28 * 7)
+        (0, 6)
+    """
+    found = _of_a_period(size)
+    return None if found is None or found[1] else (int(found[0].min()), int(found[0].max()))
+
+
+def _of_a_period(size: Dim) -> tuple[Array, int] | None:
+    """The values of a size for those of its only name in a period from 0 on, and how much it grows from one period to the next."""
+    if len(symbols(size)) != 1 or not isinstance(size, Expr):
+        return None
+    period = _period(size)
+    if period is None:
+        return None
+    values = _values(size, np.arange(2 * period, dtype=np.int64))
+    return values[:period], int(values[period] - values[0])
 
 
 def _period(size: Expr) -> int | None:

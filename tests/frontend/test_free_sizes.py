@@ -5,10 +5,63 @@ import pytest
 
 import polyreme as paddle
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.sizes.facts import Guard
 from polyreme.runtime.errors import CallError
+from polyreme.runtime.library import load_compiled
 from polyreme.static import InputSpec
 
 F = paddle.nn.functional
+
+
+def windows(x, w):
+    b, h, wide, c = x.shape
+    return x.reshape([b, h // w, w, wide // w, w, c]).transpose([0, 1, 3, 2, 4, 5]).reshape([-1, w, w, c])
+
+
+def windows_and_back(x):
+    """The parts of images that Swin's attention looks at, each turned, put together again."""
+    x = x.transpose([0, 2, 3, 1])
+    b, h, w, c = x.shape
+    turned = paddle.matmul(windows(x, 2).reshape([-1, 4, c]), paddle.to_tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    return x + turned.reshape([-1, h // 2, w // 2, 2, 2, c]).transpose([0, 1, 3, 2, 4, 5]).reshape([b, h, w, c])
+
+
+def windows_of_padded(x):
+    b, c, h, w = x.shape
+    x = F.pad(x, [0, (4 - w % 4) % 4, 0, (4 - h % 4) % 4])
+    high, wide = x.shape[2:]
+    parts = windows(x.transpose([0, 2, 3, 1]), 4) * 2
+    return parts.reshape([b, high // 4, wide // 4, 4, 4, c]).transpose([0, 1, 3, 2, 4, 5]).reshape([b, high, wide, c])[:, :h, :w]
+
+
+def neighbours_merged(x):
+    b, c, h, w = x.shape
+    return x.reshape([b, c, h // 2, 2, w // 2, 2]).transpose([0, 2, 4, 5, 3, 1]).flatten(3).reshape([b, -1, 4 * c])
+
+
+def rows_filled_through_views(x):
+    x = x * 1
+    turned = x.transpose([0, 1, 3, 2])
+    b, c, w, h = turned.shape
+    turned.reshape([b, c, w // 3, 3, h])[:, :, :, 1] = 7.0
+    return x
+
+
+def means_filled_through_views(x):
+    """Sizes of means that fill, in both directions, no line says: each call checks it."""
+    means = F.avg_pool2d(x, 2, 2)
+    turned = means.transpose([0, 1, 3, 2])
+    b, c, w, h = turned.shape
+    turned.reshape([b, c, w // 3, 3, h // 2, 2])[:, :, :, 1] = 7.0
+    return means
+
+
+def axis_of_one_left_out(x):
+    halves = F.avg_pool2d(x, 2, 2)
+    halves.transpose([0, 2, 3, 1]).squeeze(1)[:, 1:].add_(paddle.ones([1]))
+    return halves
+
+
 ROWS, PLACES = ("float32", [None, 4]), ("int64", ["M"])
 IMAGES, OTHERS = ("float32", [None, 2, None, None]), ("float32", ["M", 2, None, None])
 CASES = {
@@ -72,10 +125,42 @@ CASES = {
         ),
         [IMAGES],
     ),
+    "pixels to channels": (lambda x: F.pixel_unshuffle(x, 2), [IMAGES]),
+    "pixels to channels, which are last": (lambda x: F.pixel_unshuffle(x.transpose([0, 2, 3, 1]), 3, "NHWC"), [IMAGES]),
+    "pixels of squares to channels": (lambda x: F.pixel_unshuffle(x, 2), [("float32", ["B", 2, "S", "S"])]),
+    "pixels to channels, but for a row": (lambda x: F.pixel_unshuffle(x[:, :, 1:], 2), [IMAGES]),
+    "windows": (lambda x: windows(x.transpose([0, 2, 3, 1]), 2), [IMAGES]),
+    "windows, and images of them again": (windows_and_back, [IMAGES]),
+    "windows of images that are padded to them": (windows_of_padded, [IMAGES]),
+    "windows of means, which may leave pixels": (lambda x: windows(F.avg_pool2d(x, 2, 2).transpose([0, 2, 3, 1]), 3), [IMAGES]),
+    "neighbours merged": (neighbours_merged, [IMAGES]),
+    "rows filled through views": (rows_filled_through_views, [IMAGES]),
+    "means filled through views": (means_filled_through_views, [IMAGES]),
+    "an axis of one left out": (axis_of_one_left_out, [IMAGES]),
     "sums in Einstein's notation": (lambda x: paddle.einsum("nchw,ndhw->ncd", x, x), [IMAGES]),
 }
 # Where not every size will do.
-SIZES = {"a pyramid that is added": ((1, 2, 8, 3), (2, 2, 4, 7), (1, 2, 15, 12))}
+SIZES = {
+    "a pyramid that is added": ((1, 2, 8, 3), (2, 2, 4, 7), (1, 2, 15, 12)),
+    "pixels to channels": ((1, 2, 2, 2), (2, 2, 6, 4), (3, 2, 2, 10)),
+    "pixels to channels, which are last": ((1, 2, 3, 3), (2, 2, 6, 9), (3, 2, 3, 12)),
+    "pixels of squares to channels": ((1, 2, 2, 2), (2, 2, 6, 6)),
+    "pixels to channels, but for a row": ((1, 2, 3, 2), (2, 2, 7, 4)),
+    "windows": ((1, 2, 2, 2), (2, 2, 6, 4)),
+    "windows, and images of them again": ((1, 2, 2, 2), (2, 2, 6, 4), (3, 2, 2, 10)),
+    "windows of images that are padded to them": ((1, 2, 1, 1), (2, 2, 7, 4), (1, 2, 8, 5)),
+    "windows of means, which may leave pixels": ((1, 2, 6, 7), (2, 2, 13, 18)),
+    "neighbours merged": ((1, 2, 2, 2), (2, 2, 6, 4)),
+    "rows filled through views": ((1, 2, 1, 3), (2, 2, 5, 6)),
+    "means filled through views": ((1, 2, 4, 7), (2, 2, 9, 12)),
+    "an axis of one left out": ((1, 2, 2, 4), (2, 2, 3, 7)),
+}
+# Functions whose sizes have to be multiples, and what each call checks.
+MULTIPLES = {
+    "pixels to channels": ["x0_2 % 2 == 0", "x0_3 % 2 == 0"],
+    "windows, and images of them again": ["x0_2 % 2 == 0", "x0_3 % 2 == 0"],
+    "rows filled through views": ["x0_3 % 3 == 0"],
+}
 
 
 def arrays(specs, sizes):
@@ -95,6 +180,25 @@ def test_a_function_of_free_sizes_computes_what_eager_mode_does(name):
         (got,) = evaluate(module, inputs)
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MULTIPLES)
+def test_one_program_is_for_all_sizes_that_are_multiples(name, tmp_path):
+    function, ((dtype, shape),) = CASES[name]
+    static = paddle.jit.to_static(function, input_spec=[InputSpec(shape, dtype, "x0")])
+    paddle.jit.save(static, tmp_path / "saved")
+    paddle.compile(static, tmp_path / "library.so")
+    loaded, library = paddle.jit.load(tmp_path / "saved"), load_compiled(tmp_path / "library.so")
+    with paddle.no_grad():
+        for sizes in SIZES[name]:
+            (x,) = arrays([(dtype, shape)], sizes)
+            expected = function(paddle.to_tensor(x)).numpy()
+            for got in (static(paddle.to_tensor(x)).numpy(), loaded(paddle.to_tensor(x)).numpy(), *library.run([x])):
+                np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+    (program,) = static.concrete_programs()
+    assert [Guard.parse(text).need for text in program.func.guards] == MULTIPLES[name]
+    with pytest.raises(CallError, match="divisible by"):
+        loaded(paddle.zeros([1, 2, 5, 7]))
 
 
 RESIZED = [
