@@ -1,5 +1,7 @@
 """Functions of tensors whose sizes are free: what eager mode computes, for every size."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -232,7 +234,43 @@ def test_a_border_wider_than_a_free_size_is_refused_when_it_runs():
         function(paddle.zeros([1, 2, 3]))
 
 
-@pytest.mark.parametrize(("mode", "of_numpy"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+MODES = [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
+
+
+@pytest.mark.parametrize("mode", [mode for mode, _ in MODES])
+def test_images_of_free_sizes_are_padded_by_one_kernel(mode):
+    """It takes rows from places that were computed before."""
+    found = paddle.inspect(lambda x: F.pad(x, [3, 1, 0, 2], mode=mode), [InputSpec([None, 2, None, None], "float32", "x")])
+    assert re.search(r"kernel.call %x, .*%output", found.kernel)
+
+
+@pytest.mark.parametrize(("mode", "of_numpy"), MODES)
+def test_volumes_of_free_sizes_are_padded_as_those_of_known_sizes(mode, of_numpy):
+    specs = [InputSpec([None, 2, None, None, None], "float32", "x", stop_gradient=False)]
+    function = paddle.jit.to_static(lambda x: F.pad(x, [3, 1, 0, 2, 1, 0], mode=mode, data_format="NCDHW"), input_spec=specs)
+    least = {"reflect": (2, 3, 4), "replicate": (1, 1, 1), "circular": (1, 2, 3)}[mode]
+    widths = ((0, 0), (0, 0), (1, 0), (0, 2), (3, 1))
+    for sizes in (least, (2, 3, 7), (3, 17, 34)):
+        x = np.random.default_rng(0).standard_normal((2, 2, *sizes)).astype(np.float32)
+        given = paddle.to_tensor(x, stop_gradient=False)
+        got = function(given)
+        np.testing.assert_array_equal(got.numpy(), np.pad(x, widths, of_numpy))
+        (got * got).sum().backward()
+        # Each element has a gradient of twice itself from each place that it is in.
+        places = np.zeros(x.size, np.float32)
+        wide = np.pad(np.arange(x.size).reshape(x.shape), widths, of_numpy)
+        np.add.at(places, wide.reshape(-1), 1)
+        np.testing.assert_allclose(given.grad.numpy(), 2 * x * places.reshape(x.shape), rtol=1e-6)
+    for axis, name in enumerate(("x_2", "x_3", "x_4")):
+        x = np.random.default_rng(0).standard_normal((1, 2, *(n - (i == axis) for i, n in enumerate(least)))).astype(np.float32)
+        if mode == "circular" and x.size:  # goes around more than once, which is a program for numbers
+            np.testing.assert_array_equal(function(paddle.to_tensor(x)).numpy(), np.pad(x, widths, "wrap"))
+            continue
+        with pytest.raises(CallError, match=f"{name} to be at least"):
+            function(paddle.to_tensor(x))
+
+
+@pytest.mark.parametrize(("mode", "of_numpy"), MODES)
 def test_images_of_known_sizes_are_padded_by_one_kernel(mode, of_numpy):
     x = np.random.default_rng(0).standard_normal((2, 3, 9, 21)).astype(np.float32)
     function = paddle.jit.to_static(lambda x: F.pad(x, [3, 1, 0, 8], mode=mode), input_spec=[InputSpec(x.shape, "float32", "x")])

@@ -16,7 +16,7 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize
 from polyreme.ir.types import TensorType, f32
 from polyreme.math.common import axes_of, axis_of, check_within, no_integers, number_of, same_sizes, tensor_arg
-from polyreme.math.creation import ones_like
+from polyreme.math.creation import arange, ones_like
 from polyreme.math.distinct import unique
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
@@ -330,9 +330,11 @@ def pad(
         raise UnknownSize(f"expected known widths to pad by in mode '{mode}' but got the symbolic size '{free[0]}'", *free)
     cuts, known = known, [(max(low, 0), max(high, 0)) for low, high in known]
     padded = [axis for axis, pair in enumerate(known) if any(pair)]
-    # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown
-    # the last one comes first, so that the others copy whole rows of it.
-    taken = [axis for axis in padded[:-1] if isinstance(x.type.shape[axis], int)]
+    # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where no place can be
+    # computed of an unknown size, the last one comes first, so that the others copy whole rows of it.
+    recorder = dispatch.active_trace()
+    computes = recorder is not None and recorder.learns_sizes
+    taken = [axis for axis in padded[:-1] if computes or isinstance(x.type.shape[axis], int)]
     for axis in (*taken, *(axis for axis in reversed(padded) if axis not in taken)):
         (low, high), size = known[axis], x.type.shape[axis]
         if isinstance(size, int) and mode == "reflect" and max(low, high) >= max(size, 1):
@@ -341,6 +343,8 @@ def pad(
             by_name = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
             index = np.pad(np.arange(size), (low, high), by_name[mode])  # type: ignore[call-overload]
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
+        elif axis in taken:
+            x = dispatch.call(ops.Gather, x, _padded_axis(arange(size), 0, size, low, high, mode), axis=axis)
         else:
             x = _padded_axis(x, axis, size, low, high, mode)
     return _crop_negative(x, cuts)[1]
