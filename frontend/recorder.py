@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from polyreme import views
 from polyreme.ir.core import Op
@@ -142,6 +142,12 @@ class Recorder(ABC):
         `math.common.check_within`.
         """
         return positions
+
+    def keep_rows(self) -> Callable[[], NoReturn] | None:
+        """Record that a table is read whose gradient is the rows that were read; None where it is whole. What is returned is called where
+        somebody asks which rows these are, and raises.
+        """
+        return None
 
     @abstractmethod
     def fresh_size(self) -> Dim:

@@ -18,6 +18,7 @@ from polyreme.math.reduction import all as all_
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import held_values
 from polyreme.utils.shown import Shown
 
 __all__ = ["AmpScaler", "GradScaler", "OptimizerState"]
@@ -124,7 +125,7 @@ class AmpScaler(Shown):
     @no_grad()
     def _divide(self, optimizer: Any) -> bool:
         """Divide gradients by the scale. Returns whether all of them are finite; a program of a step is for those that are."""
-        found = [parameter.grad.get_tensor() for parameter in optimizer._parameter_list if parameter.grad is not None]  # of rows the values
+        found = [held_values(parameter.grad) for parameter in optimizer._parameter_list if parameter.grad is not None]
         with suspended():
             factor = reshape(1.0 / self._scale, [])
             finite = [all_(isfinite(gradient)) for gradient in found]

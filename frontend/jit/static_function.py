@@ -42,7 +42,6 @@ from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_
 from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
 from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
-from polyreme.tensor_kinds.selected_rows import whole_gradients
 
 __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static", "to_static"]
 
@@ -498,9 +497,8 @@ class StaticFunction(CompiledFunction):
         return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the function as the Python that it is, with the gradients that it has otherwise."""
-        with whole_gradients():
-            return self._function(*args, **kwargs)
+        """Run the function as the Python that it is."""
+        return self._function(*args, **kwargs)
 
     def _noted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function while its ops are gathered."""

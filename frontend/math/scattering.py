@@ -15,11 +15,12 @@ from polyreme import dispatch
 from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Expr, UnknownSize, product
-from polyreme.ir.types import i64
+from polyreme.ir.types import f32, i64
 from polyreme.math.common import axis_of, cast_to, check_within, same_sizes, tensor_arg
-from polyreme.math.creation import zeros
+from polyreme.math.creation import zeros, zeros_like
 from polyreme.math.elementwise import add, divide, floor_divide, in_place, maximum, minimum, multiply, scale
-from polyreme.math.manipulation import check_positions, expand, flat_positions, positions_along, reshape, stack
+from polyreme.math.logic import greater_than
+from polyreme.math.manipulation import check_positions, concat, expand, flat_positions, positions_along, reshape, stack
 from polyreme.math.programs import recorded
 from polyreme.tensor import Tensor
 
@@ -48,6 +49,15 @@ def gradient_of_rows(ids: Tensor, table: Tensor, gradient: Tensor) -> Tensor:
     positions = dispatch.call(ops.Reshape, ids, shape=(product(ids.type.shape),))
     made: Tensor = dispatch.call(ops.ScatterAdd, flat, positions, axis=0, size=height)
     return made
+
+
+def rows_that_were_read(positions: Sequence[Tensor], table: Tensor) -> Tensor:
+    """Whether each row of a table [rows, ...] is at one of the positions: bool [rows, 1, ...]."""
+    places = [reshape(position, [-1]) for position in positions]
+    place = places[0] if len(places) == 1 else concat([cast_to(p, i64) for p in places], 0)
+    ones = dispatch.full(place.type.shape, 1, f32)
+    counts = dispatch.call(ops.ScatterAdd, ones, place, axis=0, size=table.type.shape[0])
+    return reshape(greater_than(counts, zeros_like(counts)), [-1] + [1] * (table.ndim - 1))
 
 
 @operator("scatter")

@@ -234,14 +234,14 @@ class Optimizer(Shown, UpdateProtocol):
         state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
         options = self.rule.rounded(options, kind.type)
         decay = self._regularizer(parameter, group)
-        if (recorder := active_trace()) is not None:
-            self._record_update(recorder, parameter, gradient, self._rate_factor(parameter, group), kind, state, options, decay)
-            return
         update = self.rule.update
         if isinstance(gradient, SelectedRows):
             if decay is None:  # else all rows have a gradient
                 update, options = self._update_of_rows(parameter), {**options, "read": gradient.read()}
             gradient = gradient.whole()
+        if (recorder := active_trace()) is not None:
+            self._record_update(recorder, update, parameter, gradient, self._rate_factor(parameter, group), kind, state, options, decay)
+            return
         rate = self._rate(kind, self._rate_factor(parameter, group))
         new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
         read = stored if kind == stored._value.dtype else Tensor._wrap(_of_dtype(stored._value, kind))
@@ -272,6 +272,7 @@ class Optimizer(Shown, UpdateProtocol):
     def _record_update(
         self,
         recorder: Recorder,
+        update: Any,
         parameter: Any,
         gradient: Tensor,
         factor: float,
@@ -290,7 +291,7 @@ class Optimizer(Shown, UpdateProtocol):
         stored = self._master_weights.get(parameter.name, parameter)
         with tape.recording(False):
             read = cast_to(stored, as_dtype(kind).scalar)
-            p, changed = updated(self.rule.update, read, gradient, rate, state, options, decay)
+            p, changed = updated(update, read, gradient, rate, state, options, decay)
             for name, value in changed.items():
                 assign(state[name], cast_to(value, state[name].type.dtype))
             assign(stored, cast_to(p, stored.type.dtype))

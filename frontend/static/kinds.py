@@ -20,11 +20,10 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.ir.dims import Expr, substitute
 from polyreme.ir.types import TensorType, i64
-from polyreme.math.scattering import gradient_of_rows
+from polyreme.math.scattering import gradient_of_rows, rows_that_were_read
 from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
-from polyreme.operators.training.update import rows_that_were_read
 from polyreme.optimizer import rules
 from polyreme.static.lod.read_rows import READ_ROWS, is_read_by_rows
 from polyreme.static.lod.travel import LOD

@@ -1,13 +1,12 @@
 """Gradients of tables that were read by rows (`sparse=True`) in eager mode: the rows that were read, and their numbers.
 
-What a function under `to_static` or a program reads has whole gradients, as in Paddle 3. Programs of fluid: `static/lod/read_rows.py`.
+In a step of training that is one program: `traced_rows.py`. Programs of fluid: `static/lod/read_rows.py`. Static Programs of Paddle 3 have
+whole gradients, as there.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,31 +14,9 @@ import numpy as np
 from polyreme.printing import tensor_text
 from polyreme.tensor import Tensor
 
-__all__ = ["SelectedRows", "added", "gives_rows", "on_values", "rows_of", "values_of", "whole", "whole_gradients"]
+__all__ = ["SelectedRows", "added", "held_values", "on_values", "rows_of", "values_of", "whole"]
 
 Array = np.ndarray[Any, Any]
-
-
-class _Gradients(threading.local):
-    whole = False
-
-
-_state = _Gradients()
-
-
-@contextmanager
-def whole_gradients() -> Iterator[None]:
-    """Inside the `with` tables have whole gradients: what is under `to_static` has them also where it runs as plain Python."""
-    before, _state.whole = _state.whole, True
-    try:
-        yield
-    finally:
-        _state.whole = before
-
-
-def gives_rows() -> bool:
-    """Whether tables that are read with `sparse=True` have rows as gradients in this thread."""
-    return not _state.whole
 
 
 class SelectedRows(Tensor):
@@ -152,7 +129,7 @@ class SelectedRows(Tensor):
         made._name, made.stop_gradient, made._place = self._name, self.stop_gradient, self._place
         return made
 
-    def read(self) -> Array:
+    def read(self) -> Array | Tensor:
         """Whether each row of the table was read: bool [height, 1, ...]."""
         found = np.zeros((self._height, *(1 for _ in self.shape[1:])), bool)
         found[self._rows] = True
@@ -237,9 +214,14 @@ def rows_of(table: Tensor, positions: Array, gradient: Tensor) -> SelectedRows:
     return SelectedRows(positions.reshape(-1).astype(np.int64), Tensor._wrap(values), int(height))
 
 
+def held_values(gradient: Tensor) -> Tensor:
+    """The tensor that a gradient's numbers are in: what is written to it is seen in the gradient."""
+    return gradient._values if isinstance(gradient, SelectedRows) else gradient
+
+
 def values_of(gradients: Iterable[Tensor]) -> list[Tensor]:
     """What norms of gradients are made of: each gradient, or of one that is rows each row once."""
-    return [g.merged().get_tensor() if isinstance(g, SelectedRows) else g for g in gradients]
+    return [held_values(g.merged() if isinstance(g, SelectedRows) else g) for g in gradients]
 
 
 def on_values(apply: Callable[[Tensor], Tensor], gradient: Tensor) -> Tensor:
@@ -247,4 +229,4 @@ def on_values(apply: Callable[[Tensor], Tensor], gradient: Tensor) -> Tensor:
     if not isinstance(gradient, SelectedRows):
         return apply(gradient)
     merged = gradient.merged()
-    return merged.with_values(apply(merged.get_tensor()))
+    return merged.with_values(apply(held_values(merged)))

@@ -16,6 +16,7 @@ from polyreme.distributed import DataParallel
 from polyreme.distributed.fleet.utils import recompute
 from polyreme.distributed.fleet.utils.hybrid_parallel_util import fused_allreduce_gradients
 from polyreme.distributed.group import Group
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.static_function import LOCATED_CALLS
 from polyreme.serialization import SaveError
 from polyreme.tensor_kinds.selected_rows import whole
@@ -231,7 +232,193 @@ def test_half_tables_with_master_weights_step_by_rows() -> None:
     assert moved.tolist() == [False, True, False, True, False, False]
 
 
-def test_what_is_under_to_static_has_whole_gradients_also_where_it_runs_in_parts() -> None:
+def step_of(make: Any, full_graph: bool | None, padding_idx: int | None = None) -> tuple[Any, Any]:
+    """The table after four steps, and the step: eager ones where `full_graph` is None."""
+    layer = table(padding_idx=padding_idx)
+    layer.weight.set_value(VALUES)
+    optimizer = make(layer.parameters())
+
+    def step(first: Any, second: Any) -> Any:
+        loss = (layer(first) ** 2).mean() + (layer(second) * 0.5).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    run = step if full_graph is None else paddle.jit.to_static(step, full_graph=full_graph)
+    for ids in ([1, 3, 1], [2, 3], [1], [5, 5]):
+        run(paddle.to_tensor(ids), paddle.to_tensor([[2, 1]]))
+    return layer.weight.numpy(), run
+
+
+STEPS = {
+    "Adam, lazy": lambda p: paddle.optimizer.Adam(0.1, parameters=p, lazy_mode=True),
+    "Adam": lambda p: paddle.optimizer.Adam(0.1, parameters=p),
+    "Adam, lazy, amsgrad, clipped": lambda p: paddle.optimizer.Adam(
+        0.1, parameters=p, lazy_mode=True, amsgrad=True, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1)
+    ),
+    "SGD, clipped by value": lambda p: paddle.optimizer.SGD(0.1, p, grad_clip=paddle.nn.ClipGradByValue(0.5, 0.1)),
+    "SGD, clipped by norm": lambda p: paddle.optimizer.SGD(0.1, p, grad_clip=paddle.nn.ClipGradByNorm(0.1)),
+    "SGD, decayed": lambda p: paddle.optimizer.SGD(0.1, p, weight_decay=0.1),
+    "Momentum": lambda p: paddle.optimizer.Momentum(0.1, 0.9, p, use_nesterov=True, weight_decay=0.1),
+    "Adagrad": lambda p: paddle.optimizer.Adagrad(0.1, parameters=p),
+    "RMSProp": lambda p: paddle.optimizer.RMSProp(0.1, parameters=p, centered=True),
+    "Lamb": lambda p: paddle.optimizer.Lamb(0.1, parameters=p),
+    "Rprop": lambda p: paddle.optimizer.Rprop(0.1, parameters=p),
+}
+
+
+@pytest.mark.parametrize("padding_idx", [None, 1])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_compiled_step_moves_the_rows_that_an_eager_one_moves(name: str, padding_idx: int | None) -> None:
+    expected, _ = step_of(STEPS[name], None, padding_idx)
+    found, step = step_of(STEPS[name], False, padding_idx)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert step.programs()
+    if name != "Lamb" and "decayed" not in name and name != "Momentum":
+        assert np.array_equal(found[[0, 4]], VALUES[[0, 4]])
+
+
+def test_a_step_that_must_be_one_program_moves_rows_too() -> None:
+    expected, _ = step_of(STEPS["Adam, lazy"], None)
+    found, _ = step_of(STEPS["Adam, lazy"], True)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("full_graph", [False, True])
+def test_errors_of_steps_by_rows_are_those_of_eager_mode(full_graph: bool) -> None:
+    with pytest.raises(NotImplementedError, match=r"AdamW has no step for rows.*sparse=False"):
+        step_of(lambda p: paddle.optimizer.AdamW(0.1, parameters=p), full_graph)
+    with pytest.raises(RuntimeError, match="Adam don't support weight_decay with sparse parameters"):
+        step_of(lambda p: paddle.optimizer.Adam(0.1, parameters=p, weight_decay=0.1), full_graph)
+
+
+def lazily(net: Any) -> Any:
+    return paddle.optimizer.Adam(0.1, parameters=net.parameters(), lazy_mode=True)
+
+
+def looks_at_rows(layer: Any, optimizer: Any, ids: Any) -> Any:
+    (layer(ids) ** 2).sum().backward()
+    assert layer.weight.grad.is_selected_rows() and len(layer.weight.grad.rows()) == 2
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def looks_at_the_shape(layer: Any, optimizer: Any, ids: Any) -> Any:
+    (layer(ids) ** 2).sum().backward()
+    assert layer.weight.grad.shape == [2, 3]
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def clears_first(layer: Any, optimizer: Any, ids: Any) -> Any:
+    optimizer.clear_grad()
+    (layer(ids) ** 2).sum().backward()
+    optimizer.step()
+
+
+def reads_in_a_branch(layer: Any, optimizer: Any, ids: Any) -> Any:
+    if ids.sum() > 4:
+        found = layer(ids) * 2
+    else:
+        found = layer(ids)
+    (found**2).sum().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def recomputes(layer: Any, optimizer: Any, ids: Any) -> Any:
+    scale = paddle.ones([1])
+    scale.stop_gradient = False
+    recompute(lambda s: (layer(ids) ** 2).sum() * s, scale).backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def reads_all_of_it_too(layer: Any, optimizer: Any, ids: Any) -> Any:
+    ((layer(ids) ** 2).sum() + (layer.weight**3).sum()).backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def steps_twice(layer: Any, optimizer: Any, ids: Any) -> Any:
+    for part in (ids, ids + 1):
+        (layer(part) ** 2).sum().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    (layer(ids) ** 2).sum().backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def changes_positions(layer: Any, optimizer: Any, ids: Any) -> Any:
+    mine = ids + 0
+    loss = (layer(mine) ** 2).sum()
+    mine.add_(paddle.ones_like(mine))
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+
+
+def leaves_the_gradient(layer: Any, optimizer: Any, ids: Any) -> Any:
+    return (layer(ids) ** 2).sum()
+
+
+def divides_by_a_scale(layer: Any, optimizer: Any, ids: Any) -> Any:
+    loss = (layer(ids) ** 2).sum()
+    layer.scaler.scale(loss).backward()
+    layer.scaler.step(optimizer)
+    layer.scaler.update()
+    optimizer.clear_grad()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        looks_at_rows, looks_at_the_shape, clears_first, reads_in_a_branch, recomputes, reads_all_of_it_too, steps_twice, changes_positions,
+        leaves_the_gradient, divides_by_a_scale,
+    ],
+)  # fmt: skip
+def test_whatever_a_compiled_function_does_with_rows_its_table_moves_as_eagerly(body: Any) -> None:
+    paddle.set_flags({"FLAGS_amp_on_cpu": True})
+    try:
+        found = []
+        for compiled in (False, True):
+            layer = table()
+            layer.scaler = paddle.amp.GradScaler(init_loss_scaling=64.0, use_dynamic_loss_scaling=False)
+            optimizer = lazily(layer)
+            call = lambda ids, layer=layer, optimizer=optimizer: body(layer, optimizer, ids)
+            run = paddle.jit.to_static(call) if compiled else call
+            for ids in ([1, 3], [2, 4], [1, 2], [0, 1]):
+                loss = run(paddle.to_tensor(ids))
+                if loss is not None:
+                    loss.backward()
+                    assert layer.weight.grad.is_selected_rows() and layer.weight.grad.rows() == ids
+                    optimizer.step()
+                    optimizer.clear_grad()
+            found.append(layer.weight.numpy())
+        np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
+    finally:
+        paddle.set_flags({"FLAGS_amp_on_cpu": False})
+
+
+def test_steps_that_read_rows_in_a_branch_are_refused_as_one_program() -> None:
+    layer = table()
+    optimizer = lazily(layer)
+    run = paddle.jit.to_static(lambda ids: reads_in_a_branch(layer, optimizer, ids), full_graph=True)
+    with pytest.raises(PolyremeError, match=r"read with sparse=True is read in a branch, a loop or a rule of gradients"):
+        run(paddle.to_tensor([1, 3]))
+
+
+def test_a_function_that_must_be_one_program_has_whole_gradients_after_the_call_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    layer = table()
+    looked_up = paddle.jit.to_static(lambda ids: (layer(ids) ** 2).sum(), full_graph=True)
+    looked_up(paddle.to_tensor([1, 3])).backward()
+    assert not layer.weight.grad.is_selected_rows()
+    assert "read with sparse=True has gradients after the call: they are whole" in caplog.text
+
+
+def test_a_function_under_to_static_leaves_rows_at_every_call() -> None:
     layer = table()
 
     @paddle.jit.to_static
@@ -244,8 +431,7 @@ def test_what_is_under_to_static_has_whole_gradients_also_where_it_runs_in_parts
         looked_at(paddle.to_tensor([1, 3])).backward()
         kinds.add(layer.weight.grad.is_selected_rows())
         layer.weight.clear_gradient(False)
-    assert kinds == {False}
-    assert read(layer, 1, 3).is_selected_rows()
+    assert kinds == {True}
 
 
 class Model(paddle.nn.Layer):
@@ -322,13 +508,13 @@ def test_rows_are_not_averaged_by_hand() -> None:
     assert run_ranks(2, rank) == [True, True]
 
 
-def test_compiled_ranks_have_whole_gradients() -> None:
+def test_ranks_under_to_static_have_rows_as_well() -> None:
     def rank(group: Group) -> Any:
         return trained_by(DataParallel(paddle.jit.to_static(Model()), group=group), BATCHES[:, group.rank])
 
     found = run_ranks(2, rank)
     kind, expected = trained_by(paddle.jit.to_static(Model()), BATCHES.reshape(2, 6))
-    assert [k for k, _ in found] == [kind, kind] == [False, False]
+    assert [k for k, _ in found] == [kind, kind] == [True, True]
     assert np.array_equal(found[0][1], found[1][1])
     np.testing.assert_allclose(found[0][1], expected, rtol=1e-5, atol=1e-6)
 

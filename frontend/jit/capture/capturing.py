@@ -14,7 +14,7 @@ import threading
 import types
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -77,6 +77,8 @@ class _CaptureTrace(Trace):
         self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}
         self.before_turns: list[Tensor] = []  # what stands for them as they were before
         self.gradients = self.leaf_gradients = LeafGradients(state, self)
+        self.reads_rows: Location | None = None  # where a table is read with sparse=True, and needs gradients
+        self.may_step = True  # whether all that is read so may have its gradients in here
         self.each: dict[Any, Tensor] = {}  # what is computed by Python before each run
 
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
@@ -174,6 +176,29 @@ class _CaptureTrace(Trace):
         """The program is for calls in which the condition holds: another one is run by Python, and nothing is written before."""
         self.state.effect("check", None, (None, self.location()), condition)
         return True
+
+    def keep_rows(self) -> Callable[[], NoReturn] | None:
+        """As `Recorder` has it. Gradients that come after the call, or out of bodies, are whole: `check_rows` tells whether they may be."""
+        self.reads_rows = self.location()
+        if self.state.born:
+            self.may_step = False
+            return None
+
+        def looked_at() -> NoReturn:
+            raise NotWhole("which rows of a table have a gradient is asked, which is known when the program has run")
+
+        return looked_at
+
+    def check_rows(self, results: Iterable[Tensor], trains: bool) -> str:
+        """At the end of the call: gradients of tables that it reads with `sparse=True` are those of eager mode. Of a function that leaves
+        its gradients to others they are whole in one program, as in Paddle, which is a remark; else "".
+        """
+        if self.reads_rows is None or (self.may_step if trains else all(t.stop_gradient for t in results)):
+            return ""
+        reason = "is read in a branch, a loop or a rule of gradients, in a step of training" if trains else "has gradients after the call"
+        if trains or not self.state.as_one_program:
+            raise NotWhole(f"a table that is read with sparse=True {reason}", self.reads_rows)
+        return f"a table that is read with sparse=True {reason}: they are whole, and an optimizer moves all rows by them"
 
     def is_outside(self, held: Tensor) -> bool:
         """Whether a tensor may have other values at the next call. Other threads' reads are nothing of this capture's."""
@@ -361,6 +386,7 @@ def capture(
                 check = Computed(functools.partial(_is_as_it_was, optimizer, optimizer.signature()), f"the {type(optimizer).__name__}")
                 leaf_guards.append(Guard(check, "{0}", (), "is what it was, but for its rate and the contents of its state"))
             proceeds = made.output(_all_hold(state)).number if trains else None
+            made.remarks += filter(None, [trace.check_rows([*made.outputs, *written], trains)])
             made.link_views()
             _guard_apart(state, trace, stand_ins, leaves)
             _guard_containers(state)

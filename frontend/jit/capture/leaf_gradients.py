@@ -22,6 +22,7 @@ from polyreme.jit.capture.sources import Attribute, Computed, Fixed, Guard, Sour
 from polyreme.jit.capture.watched import NotWhole, Watched
 from polyreme.lowering.gradients.reach import undecided
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import SelectedRows
 
 if TYPE_CHECKING:
     from polyreme.jit.capture.trace import Trace
@@ -178,6 +179,8 @@ class LeafGradients:
         made: list[tuple[WatchedLeaf, str, Tensor | None]] = []
         for leaf in self.leaves.values():
             final = leaf.tensor._grad
+            if isinstance(final, SelectedRows):
+                raise NotWhole(f"the gradient of '{leaf.tensor.name}', a table that is read with sparse=True, is there when the call ends")
             if leaf.clears:
                 made.append((leaf, leaf.clears, None))
             if final is leaf.left and leaf.kind != "empty":

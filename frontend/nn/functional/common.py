@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from polyreme.function_steps import record_function
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize
 from polyreme.ir.types import TensorType, f32
-from polyreme.math.common import axes_of, axis_of, check_within, no_integers, number_of, same_sizes, tensor_arg
+from polyreme.math.common import axes_of, axis_of, cast_to, check_within, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import arange, ones_like
 from polyreme.math.distinct import unique
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
@@ -26,7 +26,8 @@ from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import gradient_of_rows, scatter
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, capturing, shape_dims
-from polyreme.tensor_kinds.selected_rows import gives_rows, rows_of
+from polyreme.tensor_kinds.selected_rows import rows_of
+from polyreme.tensor_kinds.traced_rows import TracedRows
 
 __all__ = [
     "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear",
@@ -165,9 +166,9 @@ def embedding(
     With `max_norm`, rows that are read and whose `norm_type`-norm is greater are scaled to it, in the weight itself. With
     `scale_grad_by_freq` the gradient of a row is divided by how often it was read.
 
-    With `sparse`, in eager mode, the gradient of a parameter is the rows that were read (`SelectedRows`), that of `padding_idx` among them,
-    and optimizers step as Paddle's do on such. A weight that was computed is an error there. Compiled functions and programs have whole
-    gradients, as in Paddle.
+    With `sparse` the gradient of a parameter is the rows that were read (`SelectedRows`), that of `padding_idx` among them, and optimizers
+    step as Paddle's do on such; so they do where the step is compiled. A weight that was computed is an error. Programs, and compiled
+    functions with `full_graph=True` that are differentiated from outside, have whole gradients, as in Paddle.
     """
     tensor_arg(x, "embedding")
     if x.type.dtype.kind not in "iu":
@@ -185,8 +186,11 @@ def embedding(
     )
     if max_norm:
         _shorten_rows(weight, x, max_norm, norm_type)
-    if sparse and dispatch.recorder() is None and gives_rows():
-        return embedding_by_rows(x, weight, padding_idx)
+    if sparse and tape.is_grad_enabled() and not weight.stop_gradient:
+        if (recorder := dispatch.active_trace()) is None:
+            return embedding_by_rows(x, weight, padding_idx)
+        if (looked_at := recorder.keep_rows()) is not None:
+            return _embedding_in_a_step(x, weight, padding_idx, looked_at)
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if scale_grad_by_freq and not found.stop_gradient:
         positions = x._array("embedding(scale_grad_by_freq=True)")
@@ -225,11 +229,7 @@ def embedding_by_rows(x: Tensor, weight: Tensor, padding_idx: int | None) -> Ten
             caller_location(),
             code="E0502",
         )
-    if not weight.is_leaf:
-        raise NotImplementedError(
-            "embedding(sparse=True) expected a parameter as the weight but got a tensor that was computed, whose gradient goes on through "
-            "what made it: read it with sparse=False"
-        )
+    _expect_parameter(weight)
     with dispatch.at_once(), tape.recording(False):
         found = embedding(x, weight, padding_idx)
     positions = x._array("embedding(sparse=True)")
@@ -243,6 +243,30 @@ def embedding_by_rows(x: Tensor, weight: Tensor, padding_idx: int | None) -> Ten
 
     record_function([weight], [found], backward, "embedding")
     return found
+
+
+def _embedding_in_a_step(x: Tensor, weight: Tensor, padding_idx: int | None, looked_at: Callable[[], NoReturn]) -> Tensor:
+    """As `embedding(sparse=True)` while a function is captured: gradients that it takes itself are rows, those of the program whole."""
+    _expect_parameter(weight)
+    found = embedding(x, weight, padding_idx)
+    positions = dispatch.alias(x)
+
+    def backward(gradient: Tensor | None) -> list[Tensor | None]:
+        if gradient is None:
+            return [None]
+        made = cast_to(gradient_of_rows(positions, weight, gradient), weight.type.dtype)
+        return [made if tape.is_grad_enabled() else TracedRows([positions], made, looked_at)]
+
+    record_function([weight], [found], backward, "embedding")
+    return found
+
+
+def _expect_parameter(weight: Tensor) -> None:
+    if not weight.is_leaf:
+        raise NotImplementedError(
+            "embedding(sparse=True) expected a parameter as the weight but got a tensor that was computed, whose gradient goes on through "
+            "what made it: read it with sparse=False"
+        )
 
 
 def _shorten_rows(weight: Tensor, x: Tensor, longest: float, p: float) -> None:

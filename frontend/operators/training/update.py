@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch, math
-from polyreme.dialects import nn
-from polyreme.ir.types import f32, i64
+from polyreme import math
 from polyreme.math.common import cast_to
+from polyreme.math.scattering import rows_that_were_read
 from polyreme.operators.definition import operator, spelled
 from polyreme.optimizer import rules
 from polyreme.tensor import Tensor
@@ -45,15 +44,6 @@ def _stepped(
     if made.type.shape != p.type.shape:
         made = math.reshape(made, list(p.type.shape))
     return [made, *(changed.get(name, old) for name, old in state.items())]
-
-
-def rows_that_were_read(positions: list[Tensor], table: Tensor) -> Tensor:
-    """Whether each row of a table [rows, ...] is at one of the positions: bool [rows, 1, ...]."""
-    places = [math.reshape(position, [-1]) for position in positions]
-    place = places[0] if len(places) == 1 else math.concat([cast_to(p, i64) for p in places], 0)
-    ones = dispatch.full(place.type.shape, 1, f32)
-    counts = dispatch.call(nn.ScatterAdd, ones, place, axis=0, size=table.type.shape[0])
-    return math.reshape(math.greater_than(counts, math.zeros_like(counts)), [-1] + [1] * (table.ndim - 1))
 
 
 @operator(legacy=spelled("sgd", _OF_ROWS, "ParamOut"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from polyreme import math
 from polyreme.loaders.program_desc import SELECTED_ROWS
-from polyreme.operators.training.update import rows_that_were_read
+from polyreme.math.scattering import rows_that_were_read
 from polyreme.static.operator import Operator
 from polyreme.tensor import Tensor
 
