@@ -122,12 +122,13 @@ class CallPlan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
     __slots__ = (
-        "attributes", "cls", "fast", "heavy", "kernel", "place", "read", "recipes", "result_dtypes", "result_types", "taped_as_pair",
-        "types",
+        "attributes", "cls", "fast", "heavy", "is_kept", "kernel", "place", "read", "recipes", "result_dtypes", "result_types",
+        "taped_as_pair", "types",
     )  # fmt: skip
 
     def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
         self.place, self.cls = place, cls
+        self.is_kept = False  # whether the next such call finds it
         self.recipes: dict[tuple[bool, ...], GradientRecipe | None] = {}
         self.read: dict[tuple[int, ...], frozenset[int]] = {}  # which operands the gradients need, by those that they are of
         definition = cls.definition
@@ -339,7 +340,7 @@ def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) 
         if len(plans) >= MOST_PLANS:
             plans.clear()
         if key is not None:
-            plans[key] = plan
+            plans[key], plan.is_kept = plan, True
     return plan
 
 

@@ -60,6 +60,8 @@ def send_by_recipe(output: Tensor, seed: Tensor | None, retain_graph: bool) -> b
         plan, saved = node.plan, node.saved
         if plan is None or saved is None or node.hooks or node.retained:
             return False
+        if not plan.is_kept:
+            return False  # an attribute cannot be a key: no graph with this plan is met again
         if node.sequence > last:
             ordered = False
         last = node.sequence

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme import dispatch
 from polyreme.compiled import graph_recipes
 from polyreme.compiled.graph_recipes import GraphRecipe
+from polyreme.dialects import nn
 
 F = paddle.nn.functional
 
@@ -71,6 +73,15 @@ def test_gradients_are_the_same_to_the_bit(function: Any) -> None:
     for others in found[1:]:
         for a, b in zip(found[0], others, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_graphs_of_ops_whose_attributes_are_no_keys_are_not_kept() -> None:
+    """An array is no key, so that each call has a plan of its own, and no graph would be met again."""
+    for _ in range(4):
+        x, y = leaf(4, 3), leaf(3, 4, seed=1)
+        (dispatch.call(nn.Transpose, x, perm=np.array([1, 0])) * y).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), y.numpy().T)
+    assert not graph_recipes._recipes
 
 
 def test_gradients_add_up_and_are_a_leafs_own() -> None:
