@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tests.api.outcome import Leaf, read, save
-from tests.training.further_programs import PROGRAMS
 from tests.training.losses import NETS, losses
 from tests.training.optimizers import CASES, trained
-from tests.training.programs import Compile, Log, Program
+from tests.training.programs import PROGRAMS
+from tests.training.programs.driver import Compile, Log, Program
 
 HERE = Path(__file__).parent
 SEED = 33

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.training.programs import PROGRAMS, Compile, Log, convolutional, images, perceptron, program, rows
-
-__all__ = ["PROGRAMS"]
+from tests.training.programs.driver import Compile, Log, convolutional, images, perceptron, program, rows
 
 
 @program
