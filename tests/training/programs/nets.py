@@ -101,6 +101,26 @@ def words_of_a_table_read_by_rows(paddle: Any, compiled: Compile, log: Log) -> N
 
 
 @program
+def words_that_are_read_move_alone(paddle: Any, compiled: Compile, log: Log) -> None:
+    nn, F = paddle.nn, paddle.nn.functional
+    table, out = nn.Embedding(9, 4, padding_idx=2, sparse=True), nn.Linear(4, 3)
+    optimizer = paddle.optimizer.Adam(0.05, parameters=[*table.parameters(), *out.parameters()], lazy_mode=True)
+
+    @compiled
+    def step(words: Any, labels: Any) -> Any:
+        loss = F.cross_entropy(out(table(words).mean(axis=1)), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    rng = np.random.default_rng(19)
+    for _ in range(6):
+        log(loss=step(paddle.to_tensor(rng.integers(0, 6, (5, 2))), paddle.to_tensor(rng.integers(0, 3, 5))))
+    log.parameters(table, out)
+
+
+@program
 def parameters_have_rates_and_decays_of_their_own(paddle: Any, compiled: Compile, log: Log) -> None:
     nn = paddle.nn
     first = nn.Linear(
