@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import quick_lane
 
@@ -92,7 +92,8 @@ def pytest_configure(config: pytest.Config) -> None:
             sys.dont_write_bytecode = False
     if config.getoption("hypothesis_seed", None) is None and config.getoption("hypothesis_profile", None) is None:
         # What fails was changed, and was not drawn by chance: `--hypothesis-seed` draws other inputs.
-        settings.register_profile("repeatable", derandomize=True)
+        # How long an input takes says nothing: the first one imports and compiles, and other processes run beside.
+        settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         settings.load_profile("repeatable")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ[_CRASHES] = tempfile.mkdtemp(prefix="polyreme-crashes-")

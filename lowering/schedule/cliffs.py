@@ -2,7 +2,7 @@
 
 A wrong schedule gives right results, slowly and silently: a convolution computed again wherever its result is read, or element by element.
 So the cycles of a plan's kernels, by `analysis/kernel_work.py`, are compared with those of the root's arithmetic and memory, which are
-rough, within a factor of a few. A cliff is ten times that. Unknown sizes are one number throughout.
+rough, within a factor of a few, and know no waiting. A cliff is ten times that. Unknown sizes are one number throughout.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from polyreme.lowering.machines.targets import Target
 __all__ = ["Cliff", "find_cliff", "needed_cycles"]
 
 # A kernel this many times slower than its root needs is a cliff.
-STEEP = 20
+STEEP = 25
 # Below so many cycles a root is as fast as a call.
-SMALL = 20_000
+SMALL = 60_000
 # Vectors that are loaded, stored or computed in a cycle; bytes that come and go in one.
 PER_CYCLE, BYTES = 2, 16
 # Cycles for single elements: read or written at a place of its own, drawn, compared while sorting, added to what came before.

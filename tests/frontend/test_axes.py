@@ -79,6 +79,19 @@ def _runs(x: Array, axis: int) -> Array:
     return rows[starts].swapaxes(0, axis) if x.size else x
 
 
+def _running(x: Array, axis: int, extreme: np.ufunc) -> list[Array]:
+    """What was the most extreme so far, and where it stands."""
+    values = extreme.accumulate(x, axis)
+    numbers = np.arange(x.shape[axis]).reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
+    return [values, np.maximum.accumulate(np.where(x == values, numbers, 0), axis)]
+
+
+def _renormed(x: Array, axis: int, most: float) -> Array:
+    """Each part along the axis with a norm of at most `most`."""
+    norms = np.sqrt((x * x).sum(tuple(i for i in range(x.ndim) if i != axis % x.ndim), keepdims=True))
+    return np.where(norms > most, x * (most / (norms + 1e-7)), x)
+
+
 def _positions(x: Array, axis: int, start: int = 1) -> Array:
     return np.arange(x.shape[axis])[start:]
 
@@ -168,7 +181,11 @@ TABLE: dict[str, Along] = {
     "chunk": Along(lambda x, a: paddle.chunk(x, 2, axis=a), lambda x, a: np.split(x, 2, a), divides=2, least=1),
     "concat": Along(lambda x, a: paddle.concat([x, x * 2], axis=a), lambda x, a: np.concatenate([x, x * 2], a)),
     "cross": Along(lambda x, a: paddle.cross(x, paddle.cos(x), axis=a), lambda x, a: np.cross(x, np.cos(x), axis=a), divides=3, least=3),
+    "cummax": Along(lambda x, a: paddle.cummax(x, axis=a), lambda x, a: _running(x, a, np.maximum)),
+    "cummin": Along(lambda x, a: paddle.cummin(x, axis=a), lambda x, a: _running(x, a, np.minimum)),
+    "cumprod": Along(lambda x, a: paddle.cumprod(x, dim=a), np.cumprod),
     "cumsum": Along(lambda x, a: paddle.cumsum(x, axis=a), np.cumsum),
+    "diagonal": Along(lambda x, a: paddle.diagonal(x, 0, a, _first(a + 1, x)), lambda x, a: np.diagonal(x, 0, a, (a + 1) % x.ndim)),
     "diff": Along(lambda x, a: paddle.diff(x, axis=a), lambda x, a: np.diff(x, axis=a), least=1),
     "flatten": Along(
         lambda x, a: paddle.flatten(x, a, -1), lambda x, a: x.reshape(*x.shape[: a % x.ndim], int(np.prod(x.shape[a % x.ndim :])))
@@ -214,6 +231,8 @@ TABLE: dict[str, Along] = {
     "strided_slice": Along(
         lambda x, a: paddle.strided_slice(x, [_first(a, x)], [0], [9], [2]), lambda x, a: np.take(x, np.arange(x.shape[a])[::2], a), least=1
     ),
+    "logcumsumexp": Along(lambda x, a: paddle.logcumsumexp(x, axis=a), np.logaddexp.accumulate),
+    "renorm": Along(lambda x, a: paddle.renorm(x, 2.0, a, 1.5), lambda x, a: _renormed(x, a, 1.5)),
     "take_along_axis": Along(
         lambda x, a: paddle.take_along_axis(x, _number(_places(x.numpy(), _first(a, x))), a), lambda x, a: _take(x, a % x.ndim), least=1
     ),

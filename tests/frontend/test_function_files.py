@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.operators.table import apply_legacy
 
 FILES = json.loads(gzip.decompress((Path(__file__).parents[1] / "fixtures" / "function_files.json.gz").read_bytes()))
 
@@ -54,3 +55,11 @@ def test_infinities_beside_the_diagonal_are_no_part_of_the_trace() -> None:
     x = paddle.to_tensor(np.array([[1.0, np.inf], [-np.inf, 2.0]], "float32"))
     assert float(paddle.trace(x)) == 3.0
     assert float(paddle.jit.to_static(paddle.trace)(x)) == 3.0
+
+
+def test_volumes_are_unpooled_to_where_their_maxima_stood() -> None:
+    x = np.random.default_rng(0).permutation(2 * 3 * 4 * 6 * 4).reshape(2, 3, 4, 6, 4).astype("float32")
+    made, places = paddle.nn.functional.max_pool3d(paddle.to_tensor(x), 2, 2, return_mask=True)
+    attributes = {"ksize": [2] * 3, "strides": [2] * 3, "paddings": [0] * 3, "unpooling_type": "max", "output_size": [4, 6, 4]}
+    back = apply_legacy("unpool3d", {"X": [made], "Indices": [places]}, attributes)["Out"][0].numpy()
+    np.testing.assert_array_equal(back, np.where(np.isin(x, made.numpy()), x, 0))

@@ -28,7 +28,7 @@ _OF_FLOATS = (
 # By name (without the underscore): the first argument, and the others by the names that Paddle gives them.
 TABLE: dict[str, tuple[Any, dict[str, Any]]] = {
     **{name: (A, {}) for name in _PLAIN.split()},
-    **{name: (INSIDE, {}) for name in "acos asin atanh log log10 log1p log2 logit rsqrt sqrt".split()},
+    **{name: (INSIDE, {}) for name in "acos asin atanh erfinv log log10 log1p log2 logit rsqrt sqrt".split()},
     **{name: (A, {"y": B}) for name in _OF_FLOATS.split()},
     **{name: (BITS, {"y": OTHER_BITS}) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
     **{name: (BITS, {}) for name in ("bitwise_not", "bitwise_invert")},
@@ -39,6 +39,8 @@ TABLE: dict[str, tuple[Any, dict[str, Any]]] = {
     "cast": (A, {"dtype": "float64"}),
     "clamp": (A, {"min": -1.0, "max": 2.0}),
     "clip": (A, {"min": -1.0, "max": 2.0}),
+    **{f"bitwise_{way}_shift": (BITS, {"y": [[1, 2, 0], [3, 0, 1]]}) for way in ("left", "right")},
+    "cumprod": (A, {"dim": 0, "dtype": "float64"}),
     "cumsum": (A, {"axis": 0, "dtype": "float64"}),
     "flatten": (A, {"start_axis": 0, "stop_axis": 1}),
     "index_add": (A, {"index": [1, 1], "axis": 0, "value": B, "alpha": 2}),

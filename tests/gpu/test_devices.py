@@ -99,7 +99,7 @@ OF_ONE_KIND = {
     "join-products", "group-attention", "group-inverted-residuals", "group-padded-windows", "group-adaptive-pooling", "channels-last",
     "stack-rows", "tile-batch", "extremes-in-two-passes",
     "reduce-rows-first", "reduce-whole-images", "group-turned-convolutions", "integer-products",
-    "widen-halves", "hoist-from-loops", "hoist-from-scans", "unroll-scans", "move-pads",
+    "recompute", "widen-halves", "hoist-from-loops", "hoist-from-scans", "unroll-scans", "move-pads",
 }  # fmt: skip
 
 
