@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 def test_each_line_names_a_case_of_a_test_that_is_there() -> None:
     tests = set()
     for line in longer_cases():
-        found = re.fullmatch(r"(tests/[\w/]+\.py)::(test_\w+)\[.+\]", line)
+        found = re.fullmatch(r"(tests/[\w/]+\.py)::(test_\w+)\[.*\]", line)
         assert found, line
         tests.add(found.groups())
     assert len(tests) > 50
