@@ -27,10 +27,7 @@ import numpy as np
 import polyreme as paddle
 from benchmarks.tables import RESULTS
 from benchmarks.zoo import MODELS
-from polyreme.dialects import tensor
-from polyreme.ir.builder import Builder
-from polyreme.ir.builtin import Func, Module, Return
-from polyreme.ir.core import Block, Region, Value
+from polyreme.ir.builtin import Module
 from polyreme.ir.passes import PassManager
 from polyreme.jit.saving import trace_model
 from polyreme.lowering.debug.fit import Clock, kernel_call
@@ -42,9 +39,9 @@ from polyreme.lowering.kernels.gemm.contract import build_contract, tiles_of
 from polyreme.lowering.kernels.gemm.contract_schedule import schedule_product
 from polyreme.lowering.kernels.plan import KernelPlan, Request, op_names, structure
 from polyreme.lowering.kernels.way import Way, cycles_of
+from polyreme.lowering.link.tune import module_of
 from polyreme.lowering.machines.targets import Target, host
 from polyreme.lowering.pipeline import BUILDERS, pipeline
-from polyreme.lowering.schedule.bufferize import TensorToKernel
 from polyreme.runtime.threads import set_num_threads
 from polyreme.static import InputSpec
 
@@ -209,36 +206,6 @@ def _others(way: Way, seen: Any, request: Request) -> Iterator[Any]:
 # --- timing
 
 
-def module_of(request: Request, candidate: Candidate) -> tuple[Module, list[Any]]:
-    """A root as a model of its own at kernel level, and arrays for its inputs: operands that are known ahead of time are constants."""
-    rng = np.random.default_rng(0)
-    arrays = [_array(rng, t) for t in request.operand_types]
-    known = request.constant | request.kept
-    inputs = [i for i in range(len(arrays)) if i not in known]
-    main = Func.empty("main", [request.operand_types[i] for i in inputs], arg_roles=("input",) * len(inputs), loc=request.func.location)
-    b = Builder.at_end(main.block, request.func.location)
-    operands: list[Value] = [b(tensor.Constant, value=arrays[i]) if i in known else main.args[inputs.index(i)] for i in range(len(arrays))]
-    body = Block([v.type for v in operands])
-    inner = Builder.at_end(body, request.func.location)
-    mapping: dict[Value, Value] = dict(zip(request.func.args, body.args, strict=True))
-    for op in request.ops():
-        inner.insert(op.clone(mapping))
-    inner.insert(tensor.Yield([mapping.get(v, v) for v in request.results]))
-    group = tensor.Fused(operands, body=Region(body))
-    b.insert(group)
-    b.insert(Return(list(group.results)))
-    module = Module.empty()
-    module.block.append(main.finish())
-    TensorToKernel(request.target, (candidate.plan,)).run(module)
-    return module, [arrays[i] for i in inputs]
-
-
-def _array(rng: np.random.Generator, type: Any) -> Any:
-    if type.dtype.is_float:
-        return rng.standard_normal(type.shape).astype(type.dtype.np)
-    return np.ones(type.shape, type.dtype.np)
-
-
 def measure(calls: list[Callable[[], float]], clock: Clock) -> list[tuple[int, float]]:
     """Cycles of each call, and its quartile over its fastest twentieth: in turns, again while that is too much."""
     best: list[tuple[int, float]] = []
@@ -295,7 +262,7 @@ def measure_roots(todo: Sequence[tuple[str, Request, KernelPlan]]) -> None:
             continue
         kinds, calls = [], []
         for one in candidates(request, plan):
-            module, arrays = module_of(request, one)
+            module, arrays = module_of(request, one.plan)
             kinds.append(one)
             calls.append(kernel_call(module, arrays, target))
         root = f"{op_names(request)} -> {', '.join(map(str, request.result_types))}"

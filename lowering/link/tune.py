@@ -81,10 +81,18 @@ def time_tiles(request: Request, tiles: tuple[Tile, ...]) -> dict[Tile, float]:
 
 
 def _call(request: Request, build: KernelBuilder) -> Any:
-    """The group as a model of its own, compiled by `build` and ready to run: operands that are known ahead of time are constants there too.
-    """
+    """The group as a model of its own, compiled by `build` and ready to run."""
     from polyreme.lowering.link.artifact import build_artifact, load
 
+    module, inputs = module_of(request, build)
+    executable = load(build_artifact(module, request.target, "candidate", outline_constants(module)))
+    return partial(executable.run, inputs)
+
+
+def module_of(request: Request, build: KernelBuilder) -> tuple[Module, list[np.ndarray[Any, Any]]]:
+    """A root as a model of its own at kernel level, by `build`, and arrays for its inputs: operands that are known ahead of time are
+    constants.
+    """
     rng = np.random.default_rng(0)
     arrays = [_array(rng, t) for t in request.operand_types]
     known = request.constant | request.kept
@@ -104,8 +112,7 @@ def _call(request: Request, build: KernelBuilder) -> Any:
     module = Module.empty()
     module.block.append(main.finish())
     TensorToKernel(request.target, (build,)).run(module)
-    executable = load(build_artifact(module, request.target, "candidate", outline_constants(module)))
-    return partial(executable.run, [arrays[i] for i in inputs])
+    return module, [arrays[i] for i in inputs]
 
 
 def _array(rng: np.random.Generator, type: Any) -> np.ndarray[Any, Any]:

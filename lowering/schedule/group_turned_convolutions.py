@@ -58,7 +58,8 @@ class GroupTurnedConvolutions(FuncPass):
         if not build_direct_conv.takes(request_of(fused, self.target, *facts_of(fused, roles, self.prepare))):
             fused.drop_operands()
             return
-        turn.parent.insert(fused, turn)  # type: ignore[union-attr]
+        assert turn.parent is not None
+        turn.parent.insert(fused, turn)
         fused.result.name = turn.result.name
         turn.replace_with(fused.result)
         turn.erase()
