@@ -546,7 +546,10 @@ def test_constants_that_the_disk_does_not_take_are_made_in_memory(split, monkeyp
     assert not [p for p in (tmp_path / "kept").rglob("*") if p.is_file()]
 
 
-def test_steps_of_other_processes_are_told_where_somebody_measures():
+def test_steps_of_other_processes_are_told_where_somebody_measures(monkeypatch):
+    # Other tests of this process may have left threads, with which none is forked.
+    monkeypatch.setattr(workers, "_may_fork", lambda: True)
+
     def work(outer):
         with timed(outer), timed("inner"):
             return os.getpid()
