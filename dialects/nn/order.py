@@ -13,6 +13,18 @@ from polyreme.ir.diagnostics import check_type
 from polyreme.ir.types import TensorType
 
 
+def _infer_running(x: TensorType, *, axis: int) -> TensorType:
+    check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
+    normal_axis(axis, x.rank)
+    return x
+
+
+def _infer_extreme(x: TensorType, *, axis: int) -> TensorType:
+    check_type(x.dtype.kind in "fiu", f"expected real numbers but got {x.dtype}")
+    normal_axis(axis, x.rank)
+    return x
+
+
 @op("nn.cumsum", Pure, accuracy=SUM)
 class Cumsum(Op):
     """The sum of all elements up to each one along `axis`, its own included.
@@ -24,12 +36,7 @@ class Cumsum(Op):
 
     x = operand()
     axis = attr(int)
-
-    @staticmethod
-    def infer(x: TensorType, *, axis: int) -> TensorType:
-        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
-        normal_axis(axis, x.rank)
-        return x
+    infer = staticmethod(_infer_running)
 
     @staticmethod
     def reference(x: Array, *, axis: int) -> Array:
@@ -47,22 +54,11 @@ class Cumprod(Op):
 
     x = operand()
     axis = attr(int)
-
-    @staticmethod
-    def infer(x: TensorType, *, axis: int) -> TensorType:
-        check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
-        normal_axis(axis, x.rank)
-        return x
+    infer = staticmethod(_infer_running)
 
     @staticmethod
     def reference(x: Array, *, axis: int) -> Array:
         return cumulate_array(x, "mul", axis)
-
-
-def _infer_extreme(x: TensorType, *, axis: int) -> TensorType:
-    check_type(x.dtype.kind in "fiu", f"expected real numbers but got {x.dtype}")
-    normal_axis(axis, x.rank)
-    return x
 
 
 @op("nn.cummax", Pure)
