@@ -171,74 +171,69 @@ def choose_schedules(module: Module, target: Target, prepare: str = "") -> None:
     ChooseSchedules(target, builders(target), prepare).run(module)
 
 
+@dataclass(frozen=True)
+class _ByName(FuncPass):
+    """A pass with its machine by name, as text says it: what `on` gives for the machine called `target`."""
+
+    target: str = "native"
+    cpu: str = ""
+
+    def run_on(self, func: Func) -> None:
+        self.on(find_target(self.target, self.cpu or None)).run_on(func)
+
+    def on(self, target: Target) -> FuncPass:
+        """The pass for a machine."""
+        raise NotImplementedError
+
+
 @register_pass
 @dataclass(frozen=True)
-class MakeInvertedResiduals(FuncPass):
-    """Before and after: `tensor` ops, in groups. Inverted residuals become one group each, for the machine called `target`.
-
-    It is `GroupInvertedResiduals` with the machine by name.
-    """
+class MakeInvertedResiduals(_ByName):
+    """Before and after: `tensor` ops, in groups. Inverted residuals become one group each, for the machine called `target`."""
 
     name: ClassVar[str] = GroupInvertedResiduals.name
     takes: ClassVar[tuple[str, ...]] = GroupInvertedResiduals.takes
-    target: str = "native"
-    cpu: str = ""
     prepare: str = ""
 
-    def run_on(self, func: Func) -> None:
-        GroupInvertedResiduals(find_target(self.target, self.cpu or None), self.prepare).run_on(func)
+    def on(self, target: Target) -> FuncPass:
+        return GroupInvertedResiduals(target, self.prepare)
 
 
 @register_pass
 @dataclass(frozen=True)
-class MakePaddedWindows(FuncPass):
-    """Before and after: `tensor` ops, in groups. Pads join the groups whose windows slide over them, for the machine called `target`.
-
-    It is `GroupPaddedWindows` with the machine by name.
-    """
+class MakePaddedWindows(_ByName):
+    """Before and after: `tensor` ops, in groups. Pads join the groups whose windows slide over them, for the machine called `target`."""
 
     name: ClassVar[str] = GroupPaddedWindows.name
     takes: ClassVar[tuple[str, ...]] = GroupPaddedWindows.takes
-    target: str = "native"
-    cpu: str = ""
 
-    def run_on(self, func: Func) -> None:
-        GroupPaddedWindows(find_target(self.target, self.cpu or None)).run_on(func)
+    def on(self, target: Target) -> FuncPass:
+        return GroupPaddedWindows(target)
 
 
 @register_pass
 @dataclass(frozen=True)
-class MakeAdaptivePoolings(FuncPass):
-    """Before and after: `tensor` ops. Adaptive poolings become groups, for the machine called `target`.
-
-    It is `GroupAdaptivePooling` with the machine by name.
-    """
+class MakeAdaptivePoolings(_ByName):
+    """Before and after: `tensor` ops. Adaptive poolings become groups, for the machine called `target`."""
 
     name: ClassVar[str] = GroupAdaptivePooling.name
     takes: ClassVar[tuple[str, ...]] = GroupAdaptivePooling.takes
-    target: str = "native"
-    cpu: str = ""
 
-    def run_on(self, func: Func) -> None:
-        GroupAdaptivePooling(find_target(self.target, self.cpu or None)).run_on(func)
+    def on(self, target: Target) -> FuncPass:
+        return GroupAdaptivePooling(target)
 
 
 @register_pass
 @dataclass(frozen=True)
-class MakeTurnedConvolutions(FuncPass):
-    """Before and after: `tensor` ops, groups among them. Convolutions write channels first where they are read so, on `target`.
-
-    It is `GroupTurnedConvolutions` with the machine by name.
-    """
+class MakeTurnedConvolutions(_ByName):
+    """Before and after: `tensor` ops, groups among them. Convolutions write channels first where they are read so, on `target`."""
 
     name: ClassVar[str] = GroupTurnedConvolutions.name
     takes: ClassVar[tuple[str, ...]] = GroupTurnedConvolutions.takes
-    target: str = "native"
-    cpu: str = ""
     prepare: str = ""
 
-    def run_on(self, func: Func) -> None:
-        GroupTurnedConvolutions(find_target(self.target, self.cpu or None), self.prepare).run_on(func)
+    def on(self, target: Target) -> FuncPass:
+        return GroupTurnedConvolutions(target, self.prepare)
 
 
 def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
