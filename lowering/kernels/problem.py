@@ -177,15 +177,15 @@ def _word_letter(problem: Problem, left: Access) -> str | None:
 
 class Product:
     """A problem as a matrix product: which letters are its rows, its lanes, and loops around. With `strided_rows`, rows are neighbours in
-    the result only, and may be anywhere in A.
+    the result only, and may be anywhere in A. A `row` is the letter of the rows, which are those of the result's last row letter else.
     """
 
-    def __init__(self, problem: Problem, lane: str, strided_rows: bool = False):
+    def __init__(self, problem: Problem, lane: str, strided_rows: bool = False, row: str | None = None):
         self.problem, self.lane, self.strided_rows = problem, lane, strided_rows
         self.lanes = problem.registers.lanes
         # How far each letter of the result moves in it.
         self.strides = dict(zip(problem.out, row_major(tuple(problem.size(c) for c in problem.out)), strict=True))
-        self.rows = self._joined_rows()
+        self.rows = self._joined_rows() if row is None else [row]
         self.m: Dim = product(problem.size(c) for c in self.rows)
         self.n = problem.size(lane)
         self.k = product(problem.size(c) for c in problem.contracted)

@@ -33,6 +33,8 @@ MAX_L2_BYTES = 1 << 20
 L3_SHARE_OF_WEIGHTS = 20
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
 LEAST_PIXELS = 16
+# Rows and pixels of a piece where strides leave out pixels of lines of memory: few rows, as far as they go.
+PIECE_OF_LINES = 2, 240
 # With at most so many channels in planes, channels are the innermost steps where taps are left out.
 FEW_CHANNELS = 4
 # Rows of unknown length up to about this have no tiles of their own: all pixels of an image are counted through, so many to a task.
@@ -402,6 +404,9 @@ class Direct:
             return [-(-NUMBERED_PIXELS // self.tile[1]) * self.tile[1]]
         size = list(self.outputs)
         high, wide, _ = self.tile
+        if self._leaves_pixels_out and len(size) == 2:
+            rows, pixels = PIECE_OF_LINES
+            return [rows, -(-pixels // wide) * wide]
         least = [-(-t // s) for t, s in zip(([high, wide] if len(size) > 1 else [wide]), self.steps, strict=True)]
         size[-1] = self._piece(-1, least[-1], lambda n: self._fits([1] * (len(size) - 1) + [n]))
         if len(size) > 1:
@@ -415,6 +420,19 @@ class Direct:
         if not isinstance(self.whole[-1], int):
             size[-1] = -(-size[-1] // least[-1]) * least[-1]
         return size
+
+    @property
+    def _leaves_pixels_out(self) -> bool:
+        """Whether single pixels of rows of unknown length are read, and neighbours in memory are not: lines come for a part of them, so few
+        lines are read again for the next panel.
+        """
+        along = self.window.axes.index(self.p.left_letters.index(self.spatial[-1]))
+        return (
+            not isinstance(self.whole[-1], int)
+            and all(n == 1 for n in self.window.sizes)
+            and self.window.strides[along] != 1
+            and self.p.left.stride(self.spatial[-1]) == self.window.strides[along]
+        )
 
     @cached_property
     def panels(self) -> Panels:

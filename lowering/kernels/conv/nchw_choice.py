@@ -24,8 +24,12 @@ from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
 from polyreme.lowering.kernels.conv.nchw_pixel_lanes import PixelLanes
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy
 from polyreme.lowering.kernels.conv.nchw_winograd_columns import WinogradColumns
+from polyreme.lowering.kernels.join_pixels import join_pixels
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import Problem, find_problem
+
+# Lanes of whole vectors for each pixel, up to which a convolution of single pixels is a matrix product.
+MOST_LANES_OF_PIXELS = 1.1
 
 
 def build_nchw_conv(request: Request) -> KernelPlan | None:
@@ -49,9 +53,16 @@ def find_image(request: Request) -> NchwImage | None:
     if problem is None or any(element_type(x.source.type) != problem.dtype for x in (problem.left, problem.right)):
         return None
     last = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
-    if last is None or last in problem.batch:
+    if last is None or last in problem.batch or _fills_vectors(request, problem.registers.lanes):
         return None
     return _image(problem if last in problem.rows else problem.flipped())
+
+
+def _fills_vectors(request: Request, lanes: int) -> bool:
+    """Whether single pixels are convolved that fill whole vectors, nearly: a matrix product whose lanes they are does better."""
+    joined = join_pixels(request)
+    pixels = joined.result_types[0].shape[-1]
+    return joined is not request and isinstance(pixels, int) and -(-pixels // lanes) * lanes <= MOST_LANES_OF_PIXELS * pixels
 
 
 def _image(p: Problem) -> NchwImage | None:

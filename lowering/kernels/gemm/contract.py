@@ -27,6 +27,7 @@ from polyreme.lowering.kernels.gemm.contract_schedule import (
     DotTasks,
     TileTasks,
     fit_product,
+    other_rows,
     panels_for,
     rows_that_meet_b,
     schedule_product,
@@ -34,6 +35,7 @@ from polyreme.lowering.kernels.gemm.contract_schedule import (
 from polyreme.lowering.kernels.gemm.double_buffered import DoubleBufferKernel, DoubleBufferPlan
 from polyreme.lowering.kernels.gemm.product_amx import BlockTile
 from polyreme.lowering.kernels.gemm.product_tile import Blocks, ProductKernel, Tile
+from polyreme.lowering.kernels.join_pixels import join_pixels
 from polyreme.lowering.kernels.microkernel import Axis, join_axes, rank_tiles, tile_heights, tile_rows
 from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
@@ -65,7 +67,7 @@ def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
 
 def find_with_halves(request: Request) -> Product | None:
     """The product of a group around one; None for any other group."""
-    return find_product(request, halves=True)
+    return find_product(join_pixels(request), halves=True)
 
 
 def write_product(product: Product, schedule: ContractSchedule) -> KernelPlan:
@@ -105,13 +107,13 @@ class ProductBuilder:
         threshold = None if least is None else (rows_that_meet_b(self.product), least)
         packed = self.parts.packed(value, p.right_letters, p.right, self.panels, threshold, p.word_letter)
         if threshold is None:
-            self._tiles(self._open("contract", [left, packed]), tasks)
+            self._tiles_by_size(self._open("contract", [left, packed]), tasks)
             return
         kernel = self._open("contract", [left, packed, self.parts.memory_of(p.right.source)])
         many = kernel.code.condition("ge", *threshold)
         assert isinstance(many, Value)
         with kernel.code.when(many):
-            self._tiles(kernel, tasks)
+            self._tiles_by_size(kernel, tasks)
         with kernel.code.when(many, then=False):
             self._read_in_place(replace(kernel, right=kernel.func.args[2]))
 
@@ -156,6 +158,19 @@ class ProductBuilder:
         first, last = len(operands), len(operands) + len(p.epilogue.args)
         left, right = func.args[:2] if p.word_letter is None else map(code.words, func.args[:2])
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
+
+    def _tiles_by_size(self, kernel: ProductKernel, tasks: TileTasks) -> None:
+        """Tiles of all rows and lanes; of two letters the one along which there are more is that of the rows, if the schedule says so."""
+        other = other_rows(self.product) if self.schedule.rows_by_size else None
+        if other is None:
+            self._tiles(kernel, tasks)
+            return
+        more = kernel.code.condition("ge", self.m, other.m)
+        assert isinstance(more, Value)
+        with kernel.code.when(more):
+            self._tiles(kernel, tasks)
+        with kernel.code.when(more, then=False):
+            ProductBuilder(other, self.schedule)._tiles(kernel, tasks)
 
     def _tiles(self, kernel: ProductKernel, tasks: TileTasks) -> None:
         """Tiles of all rows and lanes."""

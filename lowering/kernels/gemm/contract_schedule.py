@@ -125,7 +125,8 @@ class ContractSchedule(Schedule, kind="gemm"):
     row has a panel of its own if `streams`. Vectors have so many `lanes`.
 
     B is `packed`, or read where it stands (`in_place`); both, where it shows at run time only that there are too few rows for packing:
-    fewer than `packed_from_rows`. `form` is how tiles are written.
+    fewer than `packed_from_rows`. `form` is how tiles are written. With `rows_by_size` the rows of a tile are along one of two letters of
+    unknown size, that of which there are more at run time.
     """
 
     sizes: str
@@ -138,6 +139,7 @@ class ContractSchedule(Schedule, kind="gemm"):
     in_place: TileTasks | DotTasks | None = None
     packed_from_rows: int | None = None
     form: TileForm = PLAIN_FORM
+    rows_by_size: bool = False
 
 
 def sizes_of(product: Product) -> str:
@@ -151,6 +153,18 @@ def panels_for(product: Product, schedule: ContractSchedule) -> Panels:
     outer = tuple(c for c in product.outer if p.right.stride(c) != 0)
     width = product.lanes * (1 if schedule.streams or schedule.tile is None else schedule.tile[1])
     return Panels(outer, tuple(p.contracted), product.lane, width, p.sizes)
+
+
+def other_rows(product: Product) -> Product | None:
+    """The same product with its rows along another letter, where both have an unknown size, are apart in A, and meet all of B; else None.
+
+    So lie the words of sentences that a recurrent layer takes word by word: of one sentence each tile would have one row.
+    """
+    p = product.problem
+    others = [c for c in p.rows if c not in product.rows and p.size(c) != 1]
+    if len(product.rows) != 1 or len(others) != 1 or any(isinstance(p.size(c), int) for c in (*product.rows, *others)):
+        return None
+    return Product(p, product.lane, row=others[0])
 
 
 def rows_that_meet_b(product: Product) -> Dim:
@@ -270,8 +284,19 @@ class _ProductChoices:
         if few or threshold is not None:
             in_place = self._tile_tasks(None, False) if self._is_unit or dot is None else self._dot_tasks(dot)
         tile = None if packed is None and isinstance(in_place, DotTasks) else self.tile
+        by_size = isinstance(packed, TileTasks) and not packed.local and other_rows(self.product) is not None
         return ContractSchedule(
-            sizes_of(self.product), tile, self.lanes, self.evenly, self.in_blocks, self.in_streams, packed, in_place, threshold, form
+            sizes_of(self.product),
+            tile,
+            self.lanes,
+            self.evenly,
+            self.in_blocks,
+            self.in_streams,
+            packed,
+            in_place,
+            threshold,
+            form,
+            by_size,
         )
 
     def _packed(self, may_be_few: bool) -> tuple[TileTasks | BufferedTasks, TileForm]:

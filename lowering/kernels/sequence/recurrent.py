@@ -59,8 +59,8 @@ THREAD_PADDING_BYTES = 4096
 @dataclass(frozen=True)
 class RecurrentSchedule(Schedule, kind="recurrent"):
     """How a recurrent layer is computed: `panels` of `vectors` vectors of so many `lanes`, of whose products so many `rows` are made at
-    once. With `two_steps` weights are read once for two steps, with `short_weights` they have 28 bits. So many rows of sums stay in
-    registers as `sums_in_registers`.
+    once. With `two_steps` weights are read once for two steps, of an unknown number of rows where it is one at run time; with
+    `short_weights` they have 28 bits. So many rows of sums stay in registers as `sums_in_registers`.
     """
 
     lanes: int
@@ -81,7 +81,8 @@ def choose_recurrent(r: Recurrence) -> RecurrentSchedule | None:
     tile, target = _tile_of(r), r.request.target
     if tile is None:
         return None
-    two_steps = reads_for_two(r) and has_square_tiles(r, tile)
+    alone = r if isinstance(r.batch, int) else replace(r, batch=1)
+    two_steps = reads_for_two(alone) and has_square_tiles(alone, tile)
     vectors = r.blocks * tile.vectors
     # Weights are short where all of them leave no room in the second-level cache.
     large = tile.panels * r.depth * vectors * LANES * f32.bytes > target.caches[1] * 3 // 4
@@ -181,18 +182,20 @@ class _Memory:
 
 
 class _RecurrentKernel:
-    """Writes the kernel of a recurrence."""
+    """Writes the kernel of a recurrence. Of an unknown number of rows it may have a second form, on the same weights, for one of them."""
 
     def __init__(self, r: Recurrence, schedule: RecurrentSchedule):
         self.r, self.schedule, self.tile = r, schedule, schedule.tile
         tile = self.tile
+        is_known = isinstance(r.batch, int)
+        self.alone = _RecurrentKernel(replace(r, batch=1), schedule) if schedule.two_steps and not is_known else None
         self.steps: Dim = r.scan.steps
         self.made = not isinstance(r.state, BlockArgument)  # whether the product's operand is made in the step
         self.scratch: list[BufferType] = []
         self.slots: list[Slot] = []
         self.types: list[BufferType] = []
         vectors = r.blocks * tile.vectors
-        self.two_steps, self.short = schedule.two_steps, schedule.short_weights
+        self.two_steps, self.short = schedule.two_steps and is_known, schedule.short_weights
         # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each
         # panel had a thread.
         self.line = r.blocks * tile.width
@@ -225,10 +228,13 @@ class _RecurrentKernel:
             self._add(operand(arg.index), _buffer_of(r.scan.operands[arg.index]))
         for i, packed in enumerate(packs):
             self._add(pack(i), BufferType(packed.type.shape, packed.type.dtype))
+        # Of the form with the gaps, if there is one.
+        gaps = self.tile.panels * (self.padding if self.alone is None else self.alone.padding)
+        room = product((r.batch, r.units)) + gaps
         for state in r.carried:
-            self._add_scratch(2 * self.size if state is r.state else self.size, element_type(state.type))
-        if self.two_steps:
-            self._add_scratch(self.tile.panels * (self.line + self.padding), r.dtype)
+            self._add_scratch(2 * room if state is r.state else room, element_type(state.type))
+        if self.schedule.two_steps:
+            self._add_scratch(self.tile.panels * self.line + gaps, r.dtype)
         if self.made or self.short:
             self._add_scratch(2 * (product((r.batch, r.depth)) + self.tile.panels * self.padding), r.dtype)
         for i, type in enumerate(request.result_types):
@@ -241,12 +247,12 @@ class _RecurrentKernel:
         self.weights = next(given)
         self.powers = next(given) if self.short else None
         memory.states = {state: next(given) for state in r.carried}
-        if self.two_steps:
+        if self.schedule.two_steps:
             memory.begun = next(given)
         memory.factor = next(given) if self.made or self.short else memory.states[r.state]
         memory.last = [next(given) for _ in r.carried]
         memory.given = list(given)
-        self._write()
+        self._write_forms()
         code.b.insert(Return([]))
         clean_up_kernel(func)
         return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent")
@@ -260,6 +266,20 @@ class _RecurrentKernel:
         self._add(scratch(len(self.scratch) - 1), self.scratch[-1])
 
     # --- all steps
+
+    def _write_forms(self) -> None:
+        """The kernel as it is for any number of rows, and for one."""
+        code, alone = self.code, self.alone
+        if alone is None:
+            self._write()
+            return
+        alone.code, alone.memory, alone.weights, alone.powers = code, self.memory, self.weights, self.powers
+        is_one = code.condition("eq", self.r.batch, 1)
+        assert isinstance(is_one, Value)
+        with code.when(is_one):
+            alone._write()
+        with code.when(is_one, then=False):
+            self._write()
 
     def _write(self) -> None:
         code, r = self.code, self.r

@@ -12,6 +12,7 @@ import pytest
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.text import print_module
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
 from polyreme.lowering.emit.llvm.codegen import assembly
@@ -20,7 +21,7 @@ from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.microkernel import Axis, Registers, choose_tile, join_axes, streams_of_row, vectors_of_row
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.targets import TARGETS, Target, host
-from polyreme.lowering.schedule.bufferize import outline_constants
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
 
 N = symbol("N")
@@ -468,6 +469,48 @@ def test_views_of_operands_are_read_in_place() -> None:
     check_native(module, [a, b], expected, f32)
     lowered, _ = to_kernels(module, host())
     assert len(list(lowered.functions)) == 2
+
+
+@pytest.mark.parametrize(("sentences", "words"), [(1, 30), (30, 1), (5, 5), (3, 70), (0, 4), (4, 0)])
+@pytest.mark.parametrize("constant", [True, False])
+def test_words_of_free_sentences_are_rows_of_tiles_along_the_longer_letter(sentences: int, words: int, constant: bool) -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((sentences, words, 24)).astype(np.float32), rng.standard_normal((24, 40)).astype(np.float32)
+
+    def make(build: Any, x: Any, y: Any) -> Any:
+        return build(tensor.Contract, build(tensor.Transpose, x, perm=(1, 0, 2)), y, spec="amk,kn->amn")
+
+    free = TensorType((N, symbol("S"), 24), f32)
+    module = root_of([free] if constant else [free, TensorType(b.shape, f32)], make, [b] if constant else [])
+    expected = a.transpose(1, 0, 2).astype(np.float64) @ b
+    check_native(module, [a] if constant else [a, b], expected, f32)
+    check_evaluated(module, [a] if constant else [a, b], expected, f32, TARGETS["x86-64-avx2"])
+
+
+def test_rows_along_two_free_letters_are_chosen_by_their_number() -> None:
+    x = TensorType((N, symbol("S"), 24), f32)
+    y = np.ones((24, 40), np.float32)
+
+    def schedule(*ops: Any) -> str:
+        def make(build: Any, x: Any, y: Any) -> Any:
+            for op, attributes in ops:
+                x = build(op, x, **attributes)
+            return build(tensor.Contract, x, y, spec="amk,kn->amn")
+
+        recorder: list[str] = []
+        module = root_of([x], make, [y])
+
+        def note(request: Request) -> Any:
+            plan = build_contract(request)
+            assert plan is not None
+            recorder.append(plan.schedule)
+            return plan
+
+        PassManager([Stage("kernel", TensorToKernel(host(), (note,)))]).run(module.clone())
+        return recorder[0]
+
+    assert "rows_by_size" in schedule((tensor.Transpose, {"perm": (1, 0, 2)}))
+    assert "rows_by_size" not in schedule(), "the rows of all sentences are one"
 
 
 def test_nan_and_infinity_pass_through() -> None:

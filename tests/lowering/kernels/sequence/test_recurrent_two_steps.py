@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from polyreme.dialects import kernel, nn
 from polyreme.ir.builtin import Module
 from polyreme.ir.core import Value
+from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, f64, i1, i64
 from polyreme.lowering.emit.llvm.codegen import assembly
@@ -142,6 +143,26 @@ def test_weights_serve_two_steps_where_one_row_reads_them_out_of_a_farther_cache
     assert not is_twice(lowered(nn.LSTM, batch=2))
     assert not is_twice(lowered(nn.LSTM, units=60)), "the last panel has fewer units"
     assert not is_twice(lowered(nn.LSTM, backward=True))
+    assert is_twice(lowered(nn.LSTM, batch=symbol("N"))), "it may be one row"
+    assert not is_twice(lowered(nn.LSTM, batch=symbol("N"), units=60))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
+def test_an_unknown_number_of_rows_may_be_one(kind):
+    module, target = layer(kind, 5, symbol("N"), 64, f32, False, False, False), small_caches(host())
+    for rows in (1, 2, 7, 1):
+        inputs = numbers(module, {"N": rows}, rows)
+        assert_near(run_on_threads(module, inputs, target), evaluate(module, inputs), f32)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
+def test_both_forms_of_an_unknown_number_of_rows_touch_no_memory_but_their_own(target):
+    module = layer(nn.LSTM, 4, symbol("N"), 32, f32, True, False, True)
+    made = lower(module, small_caches(find_target(target)), verify=True)
+    assert is_twice(made)
+    for rows in (1, 3):
+        inputs = numbers(module, {"T": 4, "N": rows}, rows)
+        assert_near(evaluate(made, inputs), evaluate(module, inputs), f32)
 
 
 @pytest.mark.parametrize("load_cycles", [0.0, 0.01])
