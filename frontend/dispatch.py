@@ -585,6 +585,16 @@ def detached(tensor: Tensor, shares: bool = True) -> Tensor:
 
 
 @provides
+def note_copy(x: Tensor, made: Tensor, shape: Sequence[Dim] | None) -> None:
+    """Have a trace know for which of its sizes `made` is no copy of `x` but shares its contents: seen in another shape, or None as it is.
+    """
+    recorder = active_trace()
+    if recorder is not None and recorder.learns_sizes:
+        for size in views.copied_from(x, shape):
+            recorder.note_copy(made, x, size)
+
+
+@provides
 def begin_with(tensor: Tensor, other: Tensor) -> None:
     """Let a new tensor share the contents of `other`."""
     made = detached(other)

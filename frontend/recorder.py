@@ -127,6 +127,9 @@ class Recorder(ABC):
     def require(self, size: Dim) -> None:  # noqa: B027
         """Record that each call has to check that `size` is not negative, where `learns_sizes`."""
 
+    def note_copy(self, made: Tensor, x: Tensor, size: Dim) -> None:  # noqa: B027
+        """Record that `made` is a copy of `x` where `size` is at least 2, and else shares its contents."""
+
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:  # noqa: B027
         """Record that Python would have `made` as one of several tensors, `olds` among them, or as a view of one."""
 

@@ -229,7 +229,11 @@ class Tensor:
 
     def contiguous(self) -> Tensor:
         """Itself if the elements lie row by row, else a copy."""
-        return self if self._view is None or self.is_contiguous() else self.clone()
+        if self._view is None or self.is_contiguous():
+            return self
+        made = self.clone()
+        provided.note_copy(self, made, None)
+        return made
 
     def element_size(self) -> int:
         """Bytes of one element."""

@@ -18,6 +18,7 @@ alive.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -27,7 +28,7 @@ from polyreme import tape
 from polyreme.dialects import nn as ops
 from polyreme.dialects.shape_rules import padded_size, sliced_shape
 from polyreme.ir.core import Op
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, Expr, product, substitute, symbols
 from polyreme.ir.sizes.equations import gaps
 from polyreme.ir.types import TensorType, i1
 from polyreme.pending import Pending
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from polyreme.recorder import Recorder
 
 __all__ = [
-    "Step", "Storage", "alias", "become", "can_reshape", "gaps_to_reshape", "is_contiguous", "is_gradient_leaf", "leave", "link", "put",
-    "sharing", "stand_in", "strides", "without_place", "write", "write_recorded",
+    "Step", "Storage", "alias", "become", "can_reshape", "copied_from", "gaps_to_reshape", "is_contiguous", "is_gradient_leaf", "leave",
+    "link", "put", "sharing", "stand_in", "strides", "without_place", "write", "write_recorded",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -47,6 +48,8 @@ Array = np.ndarray[Any, Any]
 Step = tuple[type[Op], tuple[Any, ...], dict[str, Any]]
 # References to views that are no more are thrown away when there are this many, and twice as many as were alive then.
 SLACK = 16
+# So many axes at once are tried with one element, and so many numbers of a name to give a size of 1.
+MOST_ONES, MOST_TRIED = 3, 64
 
 
 class Storage:
@@ -449,6 +452,38 @@ def gaps_to_reshape(tensor: Tensor, shape: Sequence[Dim]) -> list[Dim] | None:
     needed: list[Dim] = []
     found = _reshaped(tensor.type.shape, strides(tensor), shape, needed)
     return None if found is None else needed
+
+
+def copied_from(tensor: Tensor, shape: Sequence[Dim] | None) -> list[Dim]:
+    """The sizes from 2 on of which the elements of a view are copied into another shape, in which they can be seen where they lie if some
+    axes have one element; each is a product of sizes of such axes. None for the shape that it has, row by row.
+    """
+    known = tensor._view
+    if known is None or known.__class__ is Storage:
+        return []
+    old, apart = tensor.type.shape, strides(tensor)
+    ones = {size: values for size in dict.fromkeys(old) if isinstance(size, Expr) and (values := _one_where(size)) is not None}
+    found: list[tuple[Expr, ...]] = []
+    for count in range(1, min(len(ones), MOST_ONES) + 1):
+        for sizes in combinations(ones, count):
+            if any(set(fewer) <= set(sizes) for fewer in found):
+                continue
+            values = {name: n for size in sizes for name, n in ones[size].items()}
+            here, lie, new = ([substitute(n, values) for n in each] for each in (old, apart, old if shape is None else shape))
+            if any(substitute(size, values) != 1 for size in sizes):
+                continue
+            if _are_rows(here, lie) if shape is None else _reshaped(here, lie, new) is not None:
+                found.append(sizes)
+    return [product(sizes) for sizes in found]
+
+
+def _one_where(size: Expr) -> dict[str, int] | None:
+    """The least number for its name with which a size of one name is 1."""
+    names = symbols(size)
+    if len(names) != 1:
+        return None
+    (name,) = names
+    return next(({name: n} for n in range(1, MOST_TRIED) if substitute(size, {name: n}) == 1), None)
 
 
 def _reshaped(

@@ -78,6 +78,7 @@ def _reshaped(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
     # Only now that the trace knows which sizes are multiples, or has each call check it, is it known how the elements lie.
     apart = views.gaps_to_reshape(x, made.type.shape)
     if apart is None:
+        dispatch.note_copy(x, made, made.type.shape)
         return made
     for gap in apart:
         recorder.require(gap)

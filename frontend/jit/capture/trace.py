@@ -179,6 +179,8 @@ class Trace(Recorder):
         value = tensor._value
         if (stale := self.uncertain.stale.get(id(tensor))) is not None:
             self._refuse_uncertain(stale[1])
+        for size in self.uncertain.copied_from(tensor):
+            self.require(size - 2)
         if isinstance(value, Value):
             tensor._type = value.type
             return self._seen_here(value, tensor)
@@ -400,6 +402,8 @@ class Trace(Recorder):
         """The same, but nothing is given to `tensor` then."""
         if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):
             self._refuse_uncertain(caller_location())
+        for size in self.uncertain.written_beside_copies(tensor, self._may_go_stale):
+            self.require(size - 2)
         new = self.value_of(value)
         if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
             self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
@@ -454,6 +458,9 @@ class Trace(Recorder):
         """Python would have `made`, which a branch or loop gave, as one of several tensors, `olds` among them, or as a view of one."""
         if olds:
             self.uncertain.note(made, olds)
+
+    def note_copy(self, made: Tensor, x: Tensor, size: Dim) -> None:
+        self.uncertain.note_copy(made, x, size)
 
     def note_given(self, made: Tensor, first: Tensor) -> None:
         """Python would have `made`, which stands for what the body of a loop is given, as `first`, or as a view of it, in some of the

@@ -13,6 +13,7 @@ from typing import Any
 
 from polyreme import views
 from polyreme.ir.diagnostics import Location, caller_location
+from polyreme.ir.dims import Dim
 from polyreme.tensor import Tensor
 
 __all__ = ["Uncertain", "sharing_pairs"]
@@ -25,11 +26,14 @@ class Uncertain:
         self.olds: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}  # by identity: a tensor, and those that it may be, or be a view of
         self.beside: dict[int, tuple[Tensor, ...]] = {}  # the same, seen from both sides
         self.stale: dict[int, tuple[Tensor, Location]] = {}  # those that another one was written to beside, and where
+        self.copies: list[tuple[Tensor, Tensor, Dim]] = []  # copies, what they are made of, and a size that is 2 or more where they are
+        self.beside_copies: dict[int, tuple[Tensor, tuple[Dim, ...]]] = {}  # those that such sizes keep from having been written to
 
     def copy(self) -> Uncertain:
         """What is known now, for who may come back to it."""
         made = Uncertain()
         made.olds, made.beside, made.stale = dict(self.olds), dict(self.beside), dict(self.stale)
+        made.copies, made.beside_copies = list(self.copies), dict(self.beside_copies)
         return made
 
     def note(self, made: Tensor, olds: Sequence[Tensor]) -> None:
@@ -39,6 +43,35 @@ class Uncertain:
             self.olds.setdefault(id(old), (old, ()))
             self.beside[id(made)] = (*self.beside.get(id(made), ()), old)
             self.beside[id(old)] = (*self.beside.get(id(old), ()), made)
+
+    def note_copy(self, made: Tensor, x: Tensor, size: Dim) -> None:
+        """`made` is a copy of `x` where `size` is 2 or more, and else shares its contents."""
+        self.copies.append((made, x, size))
+
+    def written_beside_copies(self, tensor: Tensor, may_go_stale: Callable[[Tensor], bool]) -> list[Dim]:
+        """Note a write beside copies. The sizes that have to be 2 or more, since what else would be written to is still looked at."""
+        needed: list[Dim] = []
+        met = {id(t) for t in views.sharing(tensor)}
+        waiting: list[tuple[list[Tensor], tuple[Dim, ...]]] = [(views.sharing(tensor), ())]
+        while self.copies and waiting:
+            family, sizes = waiting.pop()
+            here = {id(t) for t in family}
+            for made, x, size in self.copies:
+                for one, other in ((made, x), (x, made)):
+                    if id(one) in here and id(other) not in met:
+                        first = sizes or (size,)
+                        beside = views.sharing(other)
+                        met.update(id(t) for t in beside)
+                        waiting.append((beside, first))
+                        if not all(map(may_go_stale, beside)):
+                            needed += first
+                        self.beside_copies.update((id(t), (t, first)) for t in beside)
+        return needed
+
+    def copied_from(self, tensor: Tensor) -> tuple[Dim, ...]:
+        """The sizes that have to be 2 or more for the contents of a tensor to be what they are known as."""
+        found = self.beside_copies.pop(id(tensor), None) if self.beside_copies else None
+        return () if found is None else found[1]
 
     def is_any(self, tensor: Tensor) -> bool:
         """Whether there is another tensor that it may be."""
