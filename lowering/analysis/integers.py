@@ -7,7 +7,8 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, known_nonnegative
 from polyreme.ir.types import element_type
 
-_VIEWS = (tensor.Broadcast, tensor.Reshape, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Window)
+# Ops that have the numbers of their operands, and no others.
+_MOVES = (tensor.Broadcast, tensor.Concat, tensor.Reshape, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Window)
 
 
 def are_positions(value: Value, size: Dim) -> bool:
@@ -30,7 +31,7 @@ def _not_negative(value: Value, size: Dim) -> bool:
     least = _numbers(op, size)
     if least is not None:
         return known_nonnegative(least[0]) or least[0] == size - 1
-    return isinstance(op, (tensor.Iota, *_VIEWS)) and all(_not_negative(x, size) for x in op.operands)
+    return isinstance(op, (tensor.Iota, *_MOVES)) and all(_not_negative(x, size) for x in op.operands)
 
 
 def _below(value: Value, size: Dim) -> bool:
@@ -48,7 +49,7 @@ def _below(value: Value, size: Dim) -> bool:
         return most[1] == 0 or known_nonnegative(size - 1 - most[1])
     if isinstance(op, tensor.Iota):
         return known_nonnegative(size - op.shape[op.axis])
-    return isinstance(op, _VIEWS) and all(_below(x, size) for x in op.operands)
+    return isinstance(op, _MOVES) and all(_below(x, size) for x in op.operands)
 
 
 def _keeps_numbers(op: tensor.Map) -> bool:

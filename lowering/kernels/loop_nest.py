@@ -173,7 +173,7 @@ def write_nest(code: Code, sizes: Sequence[Dim], schedule: NestSchedule | None, 
                 run(code, first, code.min(code.add(first, together), total), 1, places, iteration)
 
     few = code.condition("le", total, schedule.alone)
-    if not isinstance(few, Value):
+    if not isinstance(few, Value) or not schedule.alone:
         shared()
         return
     with code.when(few):

@@ -106,7 +106,7 @@ def write_interleave(found: Interleaved, schedule: InterleaveSchedule) -> Kernel
     *inputs, out = made.args
     leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(func.args, inputs, strict=True)}
 
-    def run(places: list[Position]) -> None:
+    def run(short: bool, places: list[Position]) -> None:
         def some(column: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
             emitter = ElementEmitter(code, leaves)
             vectors = [row(emitter, places, column, lanes, mask) for row in rows]
@@ -117,9 +117,19 @@ def write_interleave(found: Interleaved, schedule: InterleaveSchedule) -> Kernel
                 code.store(vector, out, code.add(first, v * lanes), kept)
             return carried
 
-        vector_loop(code, 0, length, Lanes(lanes, schedule.masked), [], some)
+        if short:
+            some(Position(step=1), lanes, code.lane_mask(length, lanes), 0, [])
+        else:
+            vector_loop(code, 0, length, Lanes(lanes, schedule.masked), [], some)
 
-    write_nest(code, shape[:-2], schedule.nest, run)
+    is_short = code.condition("le", length, lanes)
+    if schedule.masked and isinstance(is_short, Value):
+        # Rows of a vector or less have no loop, and masks that are the same for all of them.
+        for short in (True, False):
+            with code.when(is_short, then=short):
+                write_nest(code, shape[:-2], schedule.nest, partial(run, short))
+    else:
+        write_nest(code, shape[:-2], schedule.nest, partial(run, False))
     code.b.insert(Return([]))
     clean_up_kernel(made)
     slots = (*(operand(i) for i in range(len(inputs))), result(0))

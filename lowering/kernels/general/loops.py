@@ -143,14 +143,14 @@ def _emit_concat(
     start: Dim = 0
     in_rows = all(n == 1 for n in shape_of(concat.result)[concat.axis + 1 :]) and any(shape_of(x)[concat.axis] != 1 for x in concat.xs)
     parts: list[list[Work]] = []
-    schedules: list[RowSchedule] = []
+    loops_of_parts: list[_RowLoops] = []
     for x in concat.xs:
         shape = shape_of(x)
         alone = Rows(shape, (), (), {}, {x: tuple(range(len(shape)))})
         axis, whole, shift = concat.axis if in_rows else None, shape_of(concat.result), {concat.axis: start}
         loops = _RowLoops(code, request, ops, leaves, [(x, buffer)], alone, axis, stored=whole, shift=shift)
         parts.append(loops.works())
-        schedules.append(loops.schedule)
+        loops_of_parts.append(loops)
         start = start + shape[concat.axis]
     works = [work for part in parts for work in part]
     sizes = works[0][0].sizes
@@ -160,11 +160,21 @@ def _emit_concat(
             for _, body in works:
                 body(places)
 
-        each(code, request.target, sizes, sum(nest.cycles for nest, _ in works), row)
+        long = next((loops for loops in loops_of_parts if loops.schedule.forms and loops.schedule.rows_at_once == 1), loops_of_parts[0])
+
+        def short_row(lanes: int, places: list[Position]) -> None:
+            for loops, (_, body) in zip(loops_of_parts, works, strict=True):
+                if loops is long:
+                    loops.short_row_of_lanes(lanes, places)
+                else:
+                    body(places)
+
+        forms = long.schedule.forms if long.schedule.rows_at_once == 1 else ()
+        long.by_length(forms, Nest(sizes, sum(nest.cycles for nest, _ in works)), row, short_row)
     else:
         for nest, body in works:
             each(code, request.target, nest.sizes, nest.cycles, body)
-    return schedules
+    return [loops.schedule for loops in loops_of_parts]
 
 
 class _RowLoops:
@@ -189,8 +199,32 @@ class _RowLoops:
 
     def emit(self) -> RowSchedule:
         for nest, body in self.works():
-            each(self.code, self.target, nest.sizes, nest.cycles, body)
+            self.by_length(self.schedule.forms, nest, body, self.short_row_of_lanes)
         return self.schedule
+
+    def by_length(
+        self, forms: Sequence[int], nest: Nest, body: Callable[[list[Position]], None], short: Callable[[int, list[Position]], None]
+    ) -> None:
+        """The nest, `short` for rows of up to so many lanes as `forms` say, and `body` for others."""
+        if not forms:
+            each(self.code, self.target, nest.sizes, nest.cycles, body)
+            return
+        code, (lanes, *longer) = self.code, forms
+        is_short = code.condition("le", self.rows.space[self._axis], lanes)
+        assert isinstance(is_short, Value)
+        sizes = [self.rows.space[a] for a in self.schedule.around]
+        with code.when(is_short):
+            each(code, self.target, sizes, nest.cycles / self.schedule.rows_at_once, partial(short, lanes))
+        with code.when(is_short, then=False):
+            self.by_length(longer, nest, body, short)
+
+    def short_row_of_lanes(self, lanes: int, places: list[Position]) -> None:
+        """A row of up to so many lanes, in whole vectors but the last one, which has at least one lane, or is the only one."""
+        code, at, size = self.code, self._around(places), self.rows.space[self._axis]
+        width = min(lanes, self.schedule.lanes.count)
+        for first in range(0, lanes, width):
+            mask = code.lane_mask(code.sub(size, first), width) if first + width == lanes else None
+            self._row({**at, self._axis: Position(first, step=1)}, width, mask)
 
     def works(self) -> list[Work]:
         """What computes the results, mostly one nest."""

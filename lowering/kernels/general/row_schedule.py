@@ -62,7 +62,8 @@ class RowSchedule:
     Lanes run along `axis`, None if all sizes are 1: along a row (`along_row`), or over rows that stand side by side. `kept` values are
     computed in the stage told and read in later ones, from a scratch row, or from the row of a result (`hosted`, by its number). So many
     `rows_at_once` share what is computed of places along them. Rows that may be `short` have code for those of a vector or less, and are
-    done so many `together`. Results `streamed`, by their numbers, go past the caches.
+    done so many `together`. Rows of up to so many lanes as `forms` say, that are moved or read by positions, have code of their own,
+    in which nothing of the positions is done again for the next row. Results `streamed`, by their numbers, go past the caches.
 
     Iterations go over the axes `around`, and over pieces of `chunk` places of `axis` where that is told. Inside of a vector the loops step
     along `columns`; with `transposed`, square pieces of these are put together in registers, and what columns are left has a nest of its
@@ -86,6 +87,7 @@ class RowSchedule:
     nests: tuple[Nest, ...]
     whole_lines: WholeLines | None
     streamed: frozenset[int]
+    forms: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lanes = f"{self.lanes.count}{f'x{self.lanes.unroll}' if self.lanes.unroll > 1 else ''}{' masked' if self.lanes.masked else ''}"
@@ -99,6 +101,7 @@ class RowSchedule:
             ),
             "rows_at_once": self.rows_at_once if self.rows_at_once > 1 else "",
             "short_rows_together": self.together if self.short else "",
+            "forms": ", ".join(f"up to {n} lanes" for n in self.forms),
             "columns": "" if self.columns is None else f"{self.columns}{' in square pieces' if self.transposed else ''}",
             "chunk": self.chunk or "",
             "nests": ", ".join(f"{'x'.join(map(str, n.sizes)) or 1} of {n.cycles:.0f} cycles" for n in self.nests),
@@ -170,6 +173,7 @@ class _RowChoices:
         return RowSchedule(
             self.rows, self.axis, self.along_row, self.lanes, self.stages, self.kept, self.hosted, self.rows_at_once, short, together,
             columns, transposed, tuple(around), chunk, nests, self.whole_lines, self._streamed(),
+            self._forms() if columns is None and chunk is None else (),
         )  # fmt: skip
 
     # --- vectors
@@ -227,6 +231,30 @@ class _RowChoices:
                 if shape_of(op.result) == self.rows.space and (isinstance(rows, Expr) or rows >= ROWS_BY_POSITION):
                     return ROWS_BY_POSITION
         return 1
+
+    def _forms(self) -> tuple[int, ...]:
+        """Lanes up to which rows of unknown length that are moved, or read by positions, have code of their own: half a vector, one and
+        two.
+        """
+        one = self.lanes.count
+        if (
+            self.axis is None
+            or self.axis < 1
+            or self.rows.staged
+            or not self.lanes.masked
+            or one != self.target.lanes(f32)
+            or not isinstance(self.rows.space[self.axis], Expr)
+            or not any(self._moves_rows(op) for op in self.ops)
+        ):
+            return ()
+        return (one // 2, one, 2 * one)
+
+    def _moves_rows(self, op: Op) -> bool:
+        """Whether an op makes the rows of others, each several times or in any order."""
+        if shape_of(op.results[0]) != self.rows.space:
+            return False
+        repeats = isinstance(op, tensor.Broadcast) and shape_of(op.x)[-1:] == self.rows.space[-1:]
+        return repeats or isinstance(op, tensor.Gather)
 
     def _may_be_short(self) -> bool:
         """Whether rows are of unknown length, and are summed up only: those of a vector or less then have code of their own."""

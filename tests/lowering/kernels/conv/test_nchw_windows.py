@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import polyreme as paddle
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
@@ -23,6 +24,7 @@ from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.schedule.group_padded_windows import GroupPaddedWindows
 from polyreme.lowering.transforms.channels_last import ChannelsLast
 from polyreme.lowering.transforms.fuse import Fuse
+from polyreme.static import InputSpec
 from tests.lowering import products
 from tests.lowering.products import root_of
 
@@ -269,6 +271,19 @@ def test_pads_that_fusion_left_alone_join_their_windows(fn: str, target: str) ->
     Fuse().run_on(main)
     GroupPaddedWindows(TARGETS[target]).run_on(main)
     assert any(isinstance(op, tensor.Pad) for op in main.block) == (target == "x86-64")
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 14, 14), (2, 5, 9, 40), (1, 2, 1, 3)])
+@pytest.mark.parametrize("kernel", [5, 7])
+def test_maxima_of_wide_windows_are_one_kernel_for_free_images(shape: tuple[int, ...], kernel: int) -> None:
+    pool = paddle.nn.MaxPool2D(kernel, 1, kernel // 2)
+    spec = [InputSpec([None, shape[1], None, None], "float32", "x")]
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    rows = np.pad(x, ((0, 0), (0, 0), *[(kernel // 2, kernel // 2)] * 2), constant_values=-np.inf)
+    expected = np.lib.stride_tricks.sliding_window_view(rows, (kernel, kernel), (2, 3)).max((4, 5))
+    np.testing.assert_array_equal(paddle.jit.to_static(pool, input_spec=spec)(paddle.to_tensor(x)).numpy(), expected)
+    kernels = paddle.inspect(pool, spec, "x86-64-avx512").kernel
+    assert "@pool_" in kernels and "@window_reduce" not in kernels and "@pad_" not in kernels
 
 
 @pytest.mark.parametrize(("fn", "stride"), [("conv", 1), ("conv", 2), ("group", 2)])

@@ -64,6 +64,15 @@ CASES = {
         [((64, 1000), f32), ((500,), i64)], taken,
         "rows<space = 64x500; lanes = 16 masked along 1; rows_at_once = 4; nests = 16 of 250 cycles>",
     ),
+    "of free length that are read by the same places": (
+        [((64, 1000), f32), ((N,), i64)], taken,
+        "rows<space = 64xN; lanes = 16 masked along 1; rows_at_once = 4; forms = up to 8 lanes, up to 16 lanes, up to 32 lanes; "
+        "nests = 16 of 32 cycles>",
+    ),
+    "of free length that are repeated": (
+        [((64, 1, N), f32)], lambda b, x: b(tensor.Broadcast, x, shape=(64, 3, N)),
+        "rows<space = 64x3xN; lanes = 16 masked along 2; forms = up to 8 lanes, up to 16 lanes, up to 32 lanes; nests = 64x3 of 8 cycles>",
+    ),
     "few long rows are cut": (
         [((2, 1 << 20), f32)], lambda b, x: b(tensor.Map, x, fn="exp"),
         "rows<space = 2x1048576; lanes = 32 masked along 1; chunk = 17792; nests = 2x59 of 5004 cycles>",
