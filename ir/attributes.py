@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Union, get_args, get_origin
 
@@ -30,6 +30,9 @@ from polyreme.ir.types import (
 
 Number = Union[bool, int, float]
 
+# Arrays from so many bytes on are weights of a network, which may lie in its file.
+LARGE_BYTES = 256 << 10
+
 
 @dataclass(frozen=True, slots=True)
 class SymbolRef:
@@ -44,8 +47,9 @@ class SymbolRef:
 class Dense:
     """A constant array, read-only and contiguous (an array that may be written is copied); equality and hash are those of its bytes."""
 
-    # What makes the elements of one that is made `later`, and its type.
+    # What makes the elements of one that is made `later`, as a whole and in parts, and its type.
     _make: Callable[[], Any] | None = None
+    _make_parts: Callable[[], Iterator[Any]] | None = None
     _type: TensorType | None = None
 
     def __init__(self, array: Any):
@@ -64,10 +68,12 @@ class Dense:
         return Dense(array)
 
     @staticmethod
-    def later(type: TensorType, make: Callable[[], Any]) -> Dense:
-        """The constant of this type whose array `make` gives, each time that it is called; equal to itself alone."""
+    def later(type: TensorType, make: Callable[[], Any], parts: Callable[[], Iterator[Any]] | None = None) -> Dense:
+        """The constant of this type whose array `make` gives, each time that it is called; equal to itself alone. `parts` gives the same
+        elements in their order as contiguous arrays, one after the other.
+        """
         made = Dense.__new__(Dense)
-        made._type, made._make = type, make
+        made._type, made._make, made._make_parts = type, make, parts
         return made
 
     @cached_property
@@ -77,6 +83,12 @@ class Dense:
     def made(self) -> Any:
         """The array; that of a constant made `later` is not kept."""
         return np.ascontiguousarray(self._make()) if self._make is not None and "array" not in self.__dict__ else self.array
+
+    def parts(self) -> Iterator[Any]:
+        """The elements in their order as contiguous arrays: not all at once, where they are made so."""
+        if self._make_parts is not None and "array" not in self.__dict__:
+            return self._make_parts()
+        return iter((self.made(),))
 
     @property
     def type(self) -> TensorType:
@@ -116,8 +128,10 @@ class Dense:
     def _hash(self) -> int:
         if self._make is not None:
             return id(self)
-        # Of some of the elements: weights are large, and seldom differ in a few elements only.
-        some = self.array.reshape(-1)[:: max(1, self.array.size // 64)]
+        # Of some of the elements: weights are large, and seldom differ in a few elements only. Of large ones those that stand side by side,
+        # so that few pages of a file are read.
+        elements = self.array.reshape(-1)
+        some = elements[:: max(1, elements.size // 64)] if elements.nbytes < LARGE_BYTES else elements[-64:]
         return hash((self.array.dtype.str, self.array.shape, some.tobytes()))
 
     def __str__(self) -> str:

@@ -324,6 +324,7 @@ def lower(
     """
     _check_level(to)
     check_in_one_piece(module, target)
+    set_aside()
     lowered: Module = module.clone()
     made = stages(target or find_target(), "nn", to, prepare, progress) if level_of(module) != "kernel" else []
     with without_collections():

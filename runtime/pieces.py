@@ -13,9 +13,9 @@ from polyreme.runtime.memory import aligned_empty
 
 
 class LaterPiece:
-    """So many bytes that `make` gives each time that it is called: until then they take no memory."""
+    """So many bytes that `make` gives, one part after the other, each time that it is called: until then they take no memory."""
 
-    def __init__(self, count: int, make: Callable[[], memoryview]):
+    def __init__(self, count: int, make: Callable[[], Iterator[memoryview]]):
         self.count = count
         self.make = make
 
@@ -51,4 +51,5 @@ class Pieces:
 def bytes_of(constants: bytes | memoryview | Pieces) -> Iterator[bytes | memoryview]:
     """The pieces that there are of constants, each made when its turn comes."""
     parts = constants.parts if isinstance(constants, Pieces) else [constants]
-    return (part.make() if isinstance(part, LaterPiece) else part for part in parts)
+    for part in parts:
+        yield from part.make() if isinstance(part, LaterPiece) else (part,)

@@ -22,6 +22,7 @@ from polyreme import __version__
 from polyreme.cli.reports import QUIET, report, warning_text
 from polyreme.ir import config
 from polyreme.ir.diagnostics import hide_frames_under
+from polyreme.ir.python.garbage import leave_to_the_end
 
 # The exit code of a command that compared numbers, and found wrong ones: no error kept it from doing so.
 WRONG = 3
@@ -130,7 +131,9 @@ def main(args: Sequence[str] | None = None) -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))
     warnings.formatwarning = warning_text
-    sys.exit(run_command(args))
+    code = run_command(args)
+    leave_to_the_end()
+    sys.exit(code)
 
 
 def run_command(args: Sequence[str] | None = None) -> int:

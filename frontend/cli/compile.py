@@ -93,7 +93,7 @@ def command(
     from polyreme.ir.python.garbage import without_collections
 
     # Modules that are imported and what is read of a model stay: to look for garbage among it takes a twentieth of the time to there.
-    with without_collections():
+    with without_collections(soon=False):
         _compile(model, output, target, cpu, level, small, cpp, precision, data, folders, own, inputs)
 
 

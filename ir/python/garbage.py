@@ -6,16 +6,16 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collect_new", "leave_garbage", "set_aside", "without_collections"]
+__all__ = ["collect_new", "leave_garbage", "leave_to_the_end", "set_aside", "without_collections"]
 
 _left = False
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def without_collections(soon: bool = True) -> Iterator[None]:
     """No search for garbage inside. Ops and values point at each other, so the search looks at all of them again and again: half the time
-    of compiling a network went there. What is erased meanwhile is freed by the first search afterwards. This holds for the whole process,
-    other threads included.
+    of compiling a network went there. What is erased meanwhile is freed by the first search afterwards; unless it is wanted `soon`, by the
+    first one through everything there is. This holds for the whole process, other threads included.
     """
     on = gc.isenabled()
     gc.disable()
@@ -23,7 +23,21 @@ def without_collections() -> Iterator[None]:
         yield
     finally:
         if on:
+            if not soon:
+                _let_age()
             gc.enable()
+
+
+def _let_age() -> None:
+    # To set everything aside and take it back makes all of it old, at no cost. What others have set aside is left to them.
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()
+
+
+def leave_to_the_end() -> None:
+    """What is garbage by now goes when this process ends, which is about to: Python would look through everything once more."""
+    gc.freeze()
 
 
 def collect_new() -> None:
@@ -41,11 +55,12 @@ def leave_garbage() -> None:
     global _left
     _left = True
     gc.disable()
+    gc.freeze()
 
 
 def set_aside() -> None:
-    """In such a process, let `collect_new` look at nothing that was made so far: a million ops of kernels, when the next part of a model
-    begins.
+    """In such a process, let `collect_new` look at nothing that was made so far: what was imported, and a million ops of kernels when the
+    next part of a model begins.
     """
     if _left:
         gc.freeze()

@@ -160,7 +160,9 @@ def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], 
 def _written(draft: Draft, parts: Sequence[tuple[int, LaterPiece]]) -> bool:
     try:
         for at, part in parts:
-            draft.write(at, part.make())
+            for made in part.make():
+                draft.write(at, made)
+                at += len(made)
     except OSError:
         # A full disk, say. Whoever keeps the artifact will see it, too, and say so.
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -124,9 +124,8 @@ def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Piec
     return Pieces(parts)
 
 
-def _bytes_of(constant: Dense) -> memoryview:
-    data: memoryview = constant.made().reshape(-1).view(np.uint8).data
-    return data
+def _bytes_of(constant: Dense) -> Iterator[memoryview]:
+    return (part.reshape(-1).view(np.uint8).data for part in constant.parts())
 
 
 def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> Dense:

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
-
-import numpy as np
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir import config
@@ -22,8 +19,6 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import ConversionError, Location, PassError, PolyremeError
 from polyreme.ir.dims import Dim, product
-from polyreme.ir.evaluate import evaluate
-from polyreme.ir.mapped import let_go
 from polyreme.ir.passes import Pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import announce
@@ -54,6 +49,7 @@ from polyreme.lowering.schedule.arena import plan_within
 from polyreme.lowering.schedule.cliffs import find_cliff
 from polyreme.lowering.schedule.control import CONTROL, runs_general, write_control
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
+from polyreme.lowering.schedule.packing import packed_later
 from polyreme.lowering.transforms.fuse import Fuse
 from polyreme.lowering.transforms.scan_steps import step_of
 from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
@@ -498,7 +494,7 @@ class _Bufferize:
         if key not in self.packed:
             if isinstance(memory, Dense):
                 # Made when it is written to where it is kept: nobody looks at it before.
-                self.packed[key] = self.buffer(Dense.later(pack.type, partial(_packed, pack, memory)))
+                self.packed[key] = self.buffer(packed_later(pack, memory))
             else:
                 here, self.b = self.b, self.b if self._changes(memory) else self.top
                 buffer = self.alloc(BufferType(pack.type.shape, pack.type.dtype))
@@ -603,19 +599,6 @@ class _Bufferize:
             self.names.add(own.sym_name)
             self.kernels[func] = own
         return self.kernels[func].sym_name
-
-
-def _packed(pack: Pack, constant: Dense) -> Any:
-    """The array of a constant in its packed form."""
-    # In a file weights may lie anywhere; numpy is slow with elements that begin where such elements usually do not.
-    kept = constant.made()
-    weight = np.require(kept, requirements="A")
-    if weight is not kept:
-        let_go(kept)
-    (array,) = evaluate(pack.func, [weight.reshape(pack.func.args[0].type.shape)])
-    let_go(kept)
-    del kept, weight
-    return array if pack.form is None else pack.form.make(array)
 
 
 def outline_constants(module: Module | Program) -> dict[str, Dense]:

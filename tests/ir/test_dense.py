@@ -45,3 +45,20 @@ def test_text_has_the_elements_of_a_later_constant():
     assert not made
     assert "kernel.data {value = dense<[[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]>}" in print_module(module)
     assert len(made) == 1
+
+
+def test_parts_of_a_later_constant_are_made_one_by_one_and_of_any_other_there_is_one():
+    constant, made = counted()
+    assert [part.tolist() for part in constant.parts()] == [[[0, 3], [1, 4], [2, 5]]] and len(made) == 1
+    rows = []
+
+    def parts():
+        for i in range(3):
+            rows.append(i)
+            yield np.float32([i, 3 + i])
+
+    cut = Dense.later(TensorType((3, 2), f32), constant.made, parts)
+    of_cut = cut.parts()
+    assert not rows and next(of_cut).tolist() == [0, 3] and rows == [0]
+    assert [part.tolist() for part in of_cut] == [[1, 4], [2, 5]] and len(made) == 1
+    assert cut.array is not None and len(list(cut.parts())) == 1, "what is there as a whole is given so"

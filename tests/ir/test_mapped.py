@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyreme.ir.attributes import Dense
 from polyreme.ir.mapped import let_go
 from polyreme.runtime.memory import LARGE_PAGES_FROM, aligned_empty
 
@@ -33,6 +34,17 @@ def test_pages_of_a_file_go_and_come_back(tmp_path: Path) -> None:
     let_go(array[1:])
     assert file_bytes_in_memory() < before - (6 << 20)
     assert array.sum(dtype=np.float64) == total
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say what is in memory")
+def test_constants_are_told_apart_by_few_pages_of_their_file(tmp_path: Path) -> None:
+    constant = Dense(mapped(tmp_path / "weights", prot=mmap.PROT_READ))
+    other = np.arange(2 << 20, dtype=np.float32)[1024:].reshape(-1, 1024)
+    before = file_bytes_in_memory()
+    assert hash(constant) == hash(Dense(other))
+    assert file_bytes_in_memory() < before + (5 << 20)
+    other[0, 0] += 1
+    assert constant != Dense(other), "all elements are compared where those that are looked at first are equal"
 
 
 def test_what_may_have_been_written_stays(tmp_path: Path) -> None:
