@@ -127,8 +127,6 @@ class AdamW(Adam):
     rule = rules.ADAMW
     _decays_gradients = False
 
-    _kept_as: ClassVar[Mapping[str, str]] = {"weight_decay": "_decay"}
-
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -149,15 +147,15 @@ class AdamW(Adam):
         if not isinstance(weight_decay, (int, float)):
             raise TypeError("weight_decay should be float or int.")
         super().__init__(
-            learning_rate, beta1, beta2, epsilon, parameters, None, grad_clip, lazy_mode, multi_precision, amsgrad=amsgrad, name=name
-        )
-        self._decay = float(weight_decay)
-        self._decays = apply_decay_param_fun
+            learning_rate, beta1, beta2, epsilon, parameters, float(weight_decay), grad_clip, lazy_mode, multi_precision, amsgrad=amsgrad,
+            name=name,
+        )  # fmt: skip
+        self._apply_decay_param_fun = apply_decay_param_fun
         self._lr_ratio = lr_ratio
 
     def _parameter_options(self, parameter: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-        decays = self._decays is None or self._decays(parameter.name)
-        return {"decay": float(options.get("weight_decay", self._decay)) if decays else 0.0}
+        decays = self._apply_decay_param_fun is None or self._apply_decay_param_fun(parameter.name)
+        return {"decay": float(options.get("weight_decay", self._weight_decay)) if decays else 0.0}
 
     def _regularizer(self, parameter: Any, group: Mapping[str, Any]) -> Any:
         return getattr(parameter, "regularizer", None)
@@ -175,9 +173,6 @@ class Lamb(Optimizer):
     """
 
     rule = rules.LAMB
-    _decays_gradients = False
-
-    _kept_as: ClassVar[Mapping[str, str]] = {"lamb_weight_decay": "_decay"}
 
     def __init__(
         self,
@@ -195,12 +190,12 @@ class Lamb(Optimizer):
     ):
         options = {**_of_moments(beta1, beta2, epsilon), "always_adapt": always_adapt}
         super().__init__(learning_rate, parameters, None, grad_clip, name, multi_precision=multi_precision, **options)
-        self._decay = float(lamb_weight_decay)
-        self._excluded = exclude_from_weight_decay_fn
+        self._lamb_weight_decay = float(lamb_weight_decay)
+        self._exclude_from_weight_decay_fn = exclude_from_weight_decay_fn
 
     def _parameter_options(self, parameter: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-        excluded = self._excluded is not None and self._excluded(parameter)
-        return {"decay": 0.0 if excluded else float(options.get("lamb_weight_decay", self._decay))}
+        excluded = self._exclude_from_weight_decay_fn is not None and self._exclude_from_weight_decay_fn(parameter)
+        return {"decay": 0.0 if excluded else float(options.get("lamb_weight_decay", self._lamb_weight_decay))}
 
 
 class Adagrad(Optimizer):

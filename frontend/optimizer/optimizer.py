@@ -33,6 +33,30 @@ _LOW_PRECISION = ("float16", "bfloat16")
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 
 
+class _Option:
+    """An option as Paddle keeps it, in an attribute of its name behind `_`: what is set there counts from the next step on. In subclasses
+    of one's own, which know nothing of `_options`, a plain attribute.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name, self.option = name, name[1:]
+
+    def __get__(self, held: Any, owner: type) -> Any:
+        if held is None:
+            return self
+        for table, name in ((vars(held).get("_options", {}), self.option), (vars(held), self.name)):
+            if name in table:
+                return table[name]
+        raise AttributeError(f"'{type(held).__name__}' object has no attribute '{self.name}'", name=self.name, obj=held)
+
+    def __set__(self, held: Any, value: Any) -> None:
+        options = vars(held).get("_options", {})
+        if self.option in options:
+            options[self.option] = value
+        else:
+            vars(held)[self.name] = value
+
+
 class Optimizer(Shown, UpdateProtocol):
     """Updates parameters from their gradients. A subclass of one's own overrides `_append_optimize_op`: see `protocol.py`.
 
@@ -46,6 +70,9 @@ class Optimizer(Shown, UpdateProtocol):
 
     rule: Any = None  # a `Rule`; None where a subclass has an update of its own
     _decays_gradients = True  # weight decay is a part of the gradient, not of the update
+
+    _beta1, _beta2, _epsilon, _momentum, _rho = _Option(), _Option(), _Option(), _Option(), _Option()
+    _use_nesterov, _centered, _lazy_mode, _amsgrad, _momentum_decay = _Option(), _Option(), _Option(), _Option(), _Option()
 
     def __init__(
         self,
@@ -98,8 +125,17 @@ class Optimizer(Shown, UpdateProtocol):
     def _parameter_list(self) -> list[Any]:
         return [p for group in self._groups for p in group["params"]]
 
+    @property
+    def _param_groups(self) -> list[Any]:
+        """The groups as dicts, or the parameters where no groups were given."""
+        return self._groups if self._in_groups else self._parameter_list
+
     def _add_param_group(self, param_group: dict[str, Any]) -> None:
-        """One more group: its parameters take rates and decays from it, as those of the groups that the optimizer was made with."""
+        """One more group: its parameters take rates and decays from it, as those of the groups that the optimizer was made with. What it
+        does not say itself are the options of now, which it holds from then on, as in Paddle.
+        """
+        for name, value in {"weight_decay": self._weight_decay, "grad_clip": self._grad_clip, **self._options}.items():
+            param_group.setdefault(name, value)
         self._append_group(param_group)
         self._set_by_group(param_group)
 

@@ -9,6 +9,7 @@ from polyreme.dtypes import default_dtype
 from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.layer import Layer
+from polyreme.nn.layers.function_layer import FunctionLayer
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -18,30 +19,28 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Activation(Layer):
-    """A function of `nn.functional` with fixed arguments, which `options` gives in the order of the constructor."""
+class _Activation(FunctionLayer):
+    """A function of `nn.functional`, whose options `options` gives in the order of the constructor."""
 
-    function = ""
+    prefix = "_"
     options: dict[str, Any] = {}
     spec = ""  # how the arguments are printed
 
     def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__()
         try:
             bound = inspect.signature(type(self)).bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}(): {error}; it takes {', '.join([*self.options, 'name'])}") from None
         bound.apply_defaults()
-        self._arguments = {k: v for k, v in bound.arguments.items() if k in self.options}
-        for key, value in self._arguments.items():
-            setattr(self, f"_{key}", value)
+        super().__init__(**{k: v for k, v in bound.arguments.items() if k in self.options})
         self._name = bound.arguments["name"]
 
     def forward(self, x: Tensor) -> Tensor:
-        return getattr(F, self.function)(x, **self._arguments)
+        made: Tensor = self._apply_function(x)
+        return made
 
     def extra_repr(self) -> str:
-        parts = [f"{k}={v:{self.spec}}" if self.spec else f"{k}={v}" for k, v in self._arguments.items()]
+        parts = [f"{k}={v:{self.spec}}" if self.spec else f"{k}={v}" for k, v in self._chosen().items()]
         return ", ".join(parts + ([f"name={self._name}"] if self._name else []))
 
 

@@ -226,15 +226,15 @@ class _Pad(Layer):
 
     def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW", name: str | None = None):
         super().__init__()
-        self._pad = [padding] * (2 * self.rank) if isinstance(padding, int) else padding
-        self._mode, self._value, self._name = mode, value, name
+        self.padding = [padding] * (2 * self.rank) if isinstance(padding, int) else padding
+        self._mode, self.value, self._name = mode, value, name
         self._data_format = data_format
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.pad(x, self._pad, self._mode, self._value, self._data_format)
+        return F.pad(x, self.padding, self._mode, self.value, self._data_format)
 
     def extra_repr(self) -> str:
-        return _named(f"padding={self._pad}, mode={self._mode}, value={self._value}, data_format={self._data_format}", self._name)
+        return _named(f"padding={self.padding}, mode={self._mode}, value={self.value}, data_format={self._data_format}", self._name)
 
 
 @defaults(data_format="NCL")
@@ -262,7 +262,7 @@ class ZeroPad2D(_Pad):
         super().__init__(padding, "constant", 0.0, data_format, name)
 
     def extra_repr(self) -> str:
-        return _named(f"padding={self._pad}, data_format={self._data_format}", self._name)
+        return _named(f"padding={self.padding}, data_format={self._data_format}", self._name)
 
 
 class Unfold(Layer):

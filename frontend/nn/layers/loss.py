@@ -7,6 +7,7 @@ from typing import Any
 from polyreme.dtypes import default_dtype
 from polyreme.nn import functional as F
 from polyreme.nn.layer import Layer
+from polyreme.nn.layers.function_layer import FunctionLayer
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -16,24 +17,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Loss(Layer):
-    """A loss of `nn.functional` with fixed arguments."""
-
-    function = ""
+class _Loss(FunctionLayer):
+    """A loss of `nn.functional`."""
 
     def __init__(self, reduction: str = "mean", name: str | None = None, **arguments: Any):
-        super().__init__()
+        super().__init__(reduction=reduction, **arguments)
         if reduction not in ("sum", "mean", "none") and not (self.function == "kl_div" and reduction == "batchmean"):
             raise ValueError(
                 f"The value of 'reduction' in {type(self).__name__} should be 'sum', 'mean' or 'none', but received {reduction}, which is "
                 f"not allowed."
             )
-        self.reduction = reduction
-        self.name = name
-        self._arguments = arguments
+        setattr(self, f"{self.prefix}name", name)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        return getattr(F, self.function)(*inputs, reduction=self.reduction, **self._arguments)
+        made: Tensor = self._apply_function(*inputs)
+        return made
 
 
 class CrossEntropyLoss(_Loss):
@@ -88,7 +86,7 @@ class SmoothL1Loss(_Loss):
 class NLLLoss(_Loss):
     """-input at the class of each label."""
 
-    function = "nll_loss"
+    function, prefix = "nll_loss", "_"
 
     def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", name: str | None = None):
         super().__init__(reduction, name, weight=weight, ignore_index=ignore_index)
@@ -174,7 +172,7 @@ class TripletMarginLoss(_Loss):
 class PoissonNLLLoss(_Loss):
     """The negative log likelihood of counts."""
 
-    function = "poisson_nll_loss"
+    function, prefix = "poisson_nll_loss", "_"
 
     def __init__(self, log_input: bool = True, full: bool = False, epsilon: float = 1e-8, reduction: str = "mean", name: str | None = None):
         super().__init__(reduction, name, log_input=log_input, full=full, epsilon=epsilon)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.nn import functional as F
-from polyreme.nn.layer import Layer
 from polyreme.nn.layers.defaults import defaults
+from polyreme.nn.layers.function_layer import FunctionLayer
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -16,17 +15,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pool(Layer):
-    function = ""
+class _Pool(FunctionLayer):
+    renamed = {"divisor_override": "divisor"}
 
     def __init__(self, kernel_size: Any, stride: Any, padding: Any, name: str | None, **options: Any):
-        super().__init__()
+        super().__init__(**options)
         self.kernel_size, self.ksize = kernel_size, kernel_size
         self.stride, self.padding, self.name = stride, padding, name
-        self._options = options
 
     def forward(self, x: Tensor) -> Any:
-        return getattr(F, self.function)(x, self.kernel_size, self.stride, self.padding, **self._options)
+        return self._apply_function(x, self.kernel_size, self.stride, self.padding)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -122,28 +120,29 @@ class AvgPool3D(_AvgPool):
     function = "avg_pool3d"
 
 
-class _AdaptiveAvg(Layer):
-    function = ""
+class _Adaptive(FunctionLayer):
+    prefix = "_"
 
-    def __init__(self, output_size: Any, name: str | None, **options: Any):
-        super().__init__()
-        self._output_size, self._name = output_size, name
-        self._options = options
+    def __init__(self, name: str | None, **options: Any):
+        super().__init__(**options)
+        setattr(self, f"{self.prefix}name", name)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return getattr(F, self.function)(x, self._output_size, **self._options)
+    def forward(self, x: Tensor) -> Any:
+        return self._apply_function(x)
 
+
+class _AdaptiveAvg(_Adaptive):
     def extra_repr(self) -> str:
-        return f"output_size={self._output_size}"
+        return f"output_size={self._chosen()['output_size']}"
 
 
 class AdaptiveAvgPool1D(_AdaptiveAvg):
     """The means of as many windows of [N, C, L] as `output_size` says."""
 
-    function = "adaptive_avg_pool1d"
+    function, prefix = "adaptive_avg_pool1d", ""
 
     def __init__(self, output_size: Any, name: str | None = None):
-        super().__init__(output_size, name)
+        super().__init__(name, output_size=output_size)
 
 
 class AdaptiveAvgPool2D(_AdaptiveAvg):
@@ -152,7 +151,7 @@ class AdaptiveAvgPool2D(_AdaptiveAvg):
     function = "adaptive_avg_pool2d"
 
     def __init__(self, output_size: Any, data_format: str = "NCHW", name: str | None = None):
-        super().__init__(output_size, name, data_format=data_format)
+        super().__init__(name, output_size=output_size, data_format=data_format)
 
 
 class AdaptiveAvgPool3D(_AdaptiveAvg):
@@ -161,27 +160,21 @@ class AdaptiveAvgPool3D(_AdaptiveAvg):
     function = "adaptive_avg_pool3d"
 
     def __init__(self, output_size: Any, data_format: str = "NCDHW", name: str | None = None):
-        super().__init__(output_size, name, data_format=data_format)
+        super().__init__(name, output_size=output_size, data_format=data_format)
 
 
-class _AdaptiveMax(Layer):
-    function = ""
-
+class _AdaptiveMax(_Adaptive):
     def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None):
-        super().__init__()
-        self._output_size, self._return_mask, self._name = output_size, return_mask, name
-
-    def forward(self, x: Tensor) -> Tensor:
-        return getattr(F, self.function)(x, self._output_size, self._return_mask)
+        super().__init__(name, output_size=output_size, return_mask=return_mask)
 
     def extra_repr(self) -> str:
-        return f"output_size={self._output_size}, return_mask={self._return_mask}"
+        return ", ".join(f"{option}={value}" for option, value in self._chosen().items())
 
 
 class AdaptiveMaxPool1D(_AdaptiveMax):
     """The largest elements of as many windows of [N, C, L] as `output_size` says."""
 
-    function = "adaptive_max_pool1d"
+    function, prefix = "adaptive_max_pool1d", ""
 
 
 class AdaptiveMaxPool2D(_AdaptiveMax):

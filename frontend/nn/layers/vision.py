@@ -26,14 +26,15 @@ class _Shuffle(Layer):
             raise ValueError(f"{what} must be positive")
         if data_format not in ("NCHW", "NHWC"):
             raise ValueError(f"Data format should be 'NCHW' or 'NHWC'.But receive data format: {data_format}")
-        self._factor, self._data_format, self._name = factor, data_format, name
+        self._data_format, self._name = data_format, name
+        setattr(self, f"_{self.shown}", factor)
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = getattr(F, self.function)(x, self._factor, self._data_format)
+        made: Tensor = getattr(F, self.function)(x, getattr(self, f"_{self.shown}"), self._data_format)
         return made
 
     def extra_repr(self) -> str:
-        text = f"{self.shown}={self._factor}"
+        text = f"{self.shown}={getattr(self, f'_{self.shown}')}"
         if self._data_format != "NCHW":
             text += f", data_format={self._data_format}"
         return text if self._name is None else f"{text}, name={self._name}"

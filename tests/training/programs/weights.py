@@ -220,3 +220,97 @@ def keys_of_a_queue_and_an_encoder_that_follows(paddle: Any, compiled: Compile, 
     for x, _ in rows(6):
         log(loss=step(paddle.to_tensor(x), paddle.to_tensor(x + rng.normal(size=x.shape).astype("float32") * 0.1)), place=net.place)
     log.parameters(net)
+
+
+@program
+def options_are_set_by_their_attributes(paddle: Any, compiled: Compile, log: Log) -> None:
+    kinds = paddle.optimizer
+    for make in (
+        lambda given: kinds.Adam(0.05, parameters=given),
+        lambda given: kinds.AdamW(0.05, parameters=given),
+        lambda given: kinds.Momentum(0.05, parameters=given),
+        lambda given: kinds.RMSProp(0.05, parameters=given),
+        lambda given: kinds.Lamb(0.05, parameters=given),
+    ):
+        net = perceptron(paddle)
+        optimizer = make(net.parameters())
+
+        @compiled
+        def step(x: Any, y: Any, net: Any = net, optimizer: Any = optimizer) -> Any:
+            loss = paddle.nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            return loss
+
+        for number, (x, y) in enumerate(rows(6)):
+            if number == 2:
+                changed = {"_beta1": 0.5, "_epsilon": 0.1, "_momentum": 0.1, "_rho": 0.5, "_lamb_weight_decay": 0.5, "_use_nesterov": True}
+                for name, value in changed.items():
+                    if hasattr(optimizer, name):
+                        setattr(optimizer, name, value)
+            if number == 4 and isinstance(optimizer, kinds.AdamW):
+                optimizer._weight_decay = 0.9
+            log(loss=step(paddle.to_tensor(x), paddle.to_tensor(y)))
+
+
+@program
+def options_of_groups_are_set_by_hand(paddle: Any, compiled: Compile, log: Log) -> None:
+    kinds = paddle.optimizer
+    for make in (
+        lambda given: kinds.Adam(0.05, parameters=given, weight_decay=0.01),
+        lambda given: kinds.AdamW(0.05, parameters=given),
+        lambda given: kinds.Momentum(0.05, parameters=given, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.5)),
+        lambda given: kinds.Lamb(0.05, parameters=given),
+    ):
+        net = perceptron(paddle)
+        first = {"params": net[0].parameters(), "beta1": 0.8, "learning_rate": 0.5, "weight_decay": 0.1}
+        optimizer = make([first, {"params": net[2].parameters()}])
+
+        @compiled
+        def step(x: Any, y: Any, net: Any = net, optimizer: Any = optimizer) -> Any:
+            loss = paddle.nn.functional.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            return loss
+
+        groups = optimizer._param_groups
+        for number, (x, y) in enumerate(rows(8)):
+            if number == 2:  # what is set here says nothing to groups
+                optimizer._beta1 = optimizer._momentum = 0.5
+            if number == 4:
+                groups[0]["weight_decay"], groups[0]["learning_rate"] = 0.9, 0.01
+                groups[1]["beta1"], groups[1]["momentum"] = 0.3, 0.2
+            if number == 6:
+                optimizer._grad_clip, groups[1]["grad_clip"] = None, paddle.nn.ClipGradByValue(0.01)
+                groups[0]["params"][0].optimize_attr["learning_rate"] = 0.1
+            log(loss=step(paddle.to_tensor(x), paddle.to_tensor(y)))
+
+
+@program
+def what_a_loss_weighs_is_set_between_steps(paddle: Any, compiled: Compile, log: Log) -> None:
+    nn = paddle.nn
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.LeakyReLU(0.1), nn.Linear(8, 3))
+    optimizer = paddle.optimizer.SGD(0.05, parameters=net.parameters())
+    loss_of = nn.CrossEntropyLoss(weight=paddle.to_tensor([1.0, 2.0, 0.5]))
+
+    @compiled
+    def step(x: Any, labels: Any) -> Any:
+        loss = loss_of(net(x), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    for number, (x, labels) in enumerate(images(8)):
+        if number == 2:
+            loss_of.weight[0] = 5.0
+        if number == 4:
+            loss_of.weight = paddle.to_tensor([1.0, 0.0, 3.0])
+        if number == 5:
+            loss_of.label_smoothing = 0.2
+        if number == 6:
+            net[2]._negative_slope, loss_of.reduction = 0.5, "sum"
+        log(loss=step(paddle.to_tensor(x), paddle.to_tensor(labels)))
+    log.parameters(net)
