@@ -46,6 +46,7 @@ from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
+    STEPS_TOGETHER,
     UNROLL,
     Axis,
     Overlapped,
@@ -340,10 +341,18 @@ class _ManyQueries(_AttentionKernel):
         """Rows rounded up to square blocks."""
         return -(-rows // self.lanes) * self.lanes
 
-    def _at(self, row: Index, v: int) -> Index:
-        return self.code.add(self.code.mul(row, self.span), v * self.lanes)
+    def _each_vector(self, body: Callable[[Index], None]) -> None:
+        """`body` for each vector of queries, written once: for what moves elements and takes little time."""
+        if self.vectors == 1:
+            body(0)
+        else:
+            with self.code.loop(0, self.vectors, name="vector") as loop:
+                body(loop.iv)
 
-    def _get(self, buffer: Value, row: Index, v: int) -> Value:
+    def _at(self, row: Index, v: Index) -> Index:
+        return self.code.add(self.code.mul(row, self.span), self.code.mul(v, self.lanes))
+
+    def _get(self, buffer: Value, row: Index, v: Index) -> Value:
         return self.code.load(buffer, self._at(row, v), self.lanes, None, self.align)
 
     def _leaf(self, buffer: Value, row: Index, v: int) -> Leaf:
@@ -352,25 +361,28 @@ class _ManyQueries(_AttentionKernel):
     def _put(self, x: Value, buffer: Value, row: Index, v: int) -> None:
         self.code.store(x, buffer, self._at(row, v), None, self.align)
 
-    def _row(self, v: int, i: int) -> Index:
+    def _row(self, v: Index, i: int) -> Index:
         """Query `i` of vector `v`; one that does not exist is read as the last one."""
         code = self.code
-        query = code.add(self.first, v * self.lanes + i)
+        query = code.add(self.first, code.mul(v, self.lanes), i)
         return query if self.exact else code.min(query, code.sub(self.queries, 1))
 
     def _transpose(self, count: Index, read: object, buffer: Value) -> None:
         """Rows of `count` elements, one per query, as columns of `buffer`; `read(query, position, mask)` gives neighbouring elements."""
         code, lanes = self.code, self.lanes
-        for v in range(self.vectors):
 
-            def piece(at: Position, wide: int, mask: Value | None, part: int, carried: list[Value], v: int = v) -> list[Value]:
+        def rows_of(v: Index) -> None:
+            def piece(at: Position, wide: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
                 rows = [read(self._row(v, i), at, mask) for i in range(lanes)]  # type: ignore[operator]
                 start = Position(at.const, at.terms).scalar(code)
                 for k, column in enumerate(transpose_lanes(code, rows)):
-                    code.store(column, buffer, code.add(code.mul(start, self.span), k * self.span + v * lanes), None, self.align)
+                    where = code.add(code.mul(start, self.span), code.mul(v, lanes), k * self.span)
+                    code.store(column, buffer, where, None, self.align)
                 return carried
 
             vector_loop(code, 0, count, Lanes(lanes, True), [], piece)
+
+        self._each_vector(rows_of)
 
     def _transpose_queries(self) -> None:
         self._transpose(self.depth, self.query_elements, self.transposed_queries)
@@ -421,6 +433,7 @@ class _ManyQueries(_AttentionKernel):
                 zeros(code, rows, self.vectors, p.dtype, lanes),
                 code.add(base, code.mul(at, step)),
                 overlapped=self._prefetch_keys(part, code.add(start, at), rows),
+                together=STEPS_TOGETHER,
             )
             for v in range(self.vectors):
                 top = self._get(tops, 0, v)
@@ -554,14 +567,14 @@ class _ManyQueries(_AttentionKernel):
     def _finish(self) -> None:
         """The outputs: columns of the sums, over the totals."""
         base = self.out_base()
-        for v in range(self.vectors):
-            self._store_outputs(v, base)
+        self._each_vector(lambda v: self._store_outputs(v, base))
 
-    def _store_outputs(self, v: int, base: Index) -> None:
+    def _store_outputs(self, v: Index, base: Index) -> None:
         code, lanes = self.code, self.lanes
         stride = self.p.strides.get(self.p.query, 0)
         inverse = self.quotient(self._get(self.total, 0, v), lanes)
-        exists = [code.mul(code.sub(self.left, v * lanes + i), self.width) for i in range(lanes)]
+        before = code.mul(v, lanes)
+        exists = [code.mul(code.sub(self.left, code.add(before, i)), self.width) for i in range(lanes)]
 
         def piece(at: Position, wide: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
             start = Position(at.const, at.terms).scalar(code)
@@ -573,7 +586,7 @@ class _ManyQueries(_AttentionKernel):
                 columns.append(code.apply("mul", self._get(self.sums, row, v), inverse))
             for i, output in enumerate(transpose_lanes(code, columns)):
                 kept = mask if self.exact else code.lane_mask(code.min(exists[i], rest), lanes)
-                where = code.add(base, code.mul(code.add(self.first, v * lanes + i), stride), start)
+                where = code.add(base, code.mul(code.add(self.first, before, i), stride), start)
                 code.store(output, self.out, where, kept)
             return carried
 

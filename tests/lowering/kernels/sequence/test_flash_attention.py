@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from polyreme.dialects import kernel, nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, substitute, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i64
 from polyreme.ir.verify import verify
 from polyreme.lowering.analysis.attention import find_attention
 from polyreme.lowering.kernels.sequence.flash_attention import build_attention
-from polyreme.lowering.machines.targets import TARGETS, host
+from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
@@ -335,3 +336,17 @@ def test_with_32_registers_llvm_looks_for_no_cheaper_addresses(name: str, final:
     """It takes a quarter of the time that such a kernel takes to compile, and gains nothing."""
     kernels = lower(Case(2, 3, 20, 30, 8, 8).module(), TARGETS[name]).functions
     assert [func.final_addresses for func in kernels if func.sym_name.startswith("attention")] == [final]
+
+
+def test_of_vectors_of_queries_one_is_transposed_in_the_text_and_long_rows_are_a_loop() -> None:
+    """Compiling takes its time from both: a square of 16 x 16 is 64 shuffles, and a tile of scores 24 products a step."""
+    target = TARGETS["x86-64-avx512"]
+    case = Case(1, 1, 32, 16, 16, 16)
+    shuffles = [_count(replace(case, queries=n), target, kernel.Shuffle) for n in (16, 32)]
+    assert shuffles[0] == shuffles[1] == 2 * 64
+    products = [_count(replace(case, depth=n), target, kernel.Fma) for n in (16, 32)]
+    assert products[0] == products[1]
+
+
+def _count(case: Case, target: Target, kind: type[Op]) -> int:
+    return sum(isinstance(op, kind) for op in lower(case.module(), target).walk())
