@@ -21,6 +21,9 @@ class ProgramRun(Protocol):
     def dependents(self, index: int) -> frozenset[int]:
         """The other results through which gradients come to the one at `index`."""
 
+    def left(self, spent: frozenset[int]) -> frozenset[int]:
+        """The results whose gradients pass nothing of what those at `spent` have passed."""
+
     def apart(self, index: int) -> Sequence[Tensor]:
         """All results, as made by several steps, the one at `index` before those that are computed from it."""
 
@@ -29,10 +32,12 @@ class FunctionNode(Node):
     """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions.
 
     One with a `run` behind it may have results that others of its results are computed from. Whoever wants all of the gradient of such a
-    result has it taken apart: from then on it hands gradients on to `places`, where the steps of its parts give each result.
+    result has it taken apart: from then on it hands gradients on to `places`, where the steps of its parts give each result. And as the
+    steps of eager mode would, it passes gradients of some results after it has passed, and let go, those of others that nothing in it has
+    to do with both.
     """
 
-    __slots__ = ("floor", "function", "inputs", "name", "places", "run")
+    __slots__ = ("floor", "function", "inputs", "left", "name", "places", "run", "sent", "spent")
 
     def __init__(self, inputs: Sequence[Tensor | None], outputs: int, function: Callable[..., Sequence[Tensor | None]], name: str):
         super().__init__(inputs, outputs)
@@ -42,9 +47,13 @@ class FunctionNode(Node):
         self.run: ProgramRun | None = None
         self.places: list[Any] | None = None
         self.floor: Any = None  # the steps that it was taken apart of come behind that one
+        self.sent: frozenset[int] = frozenset()  # the results that the last gradients were of
+        self.spent: frozenset[int] = frozenset()  # those whose gradients have passed for the last time
+        self.left: frozenset[int] | None = None  # those whose gradients can pass since; None where all can
 
     def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
-        if self.function is None:
+        self.sent = frozenset([i for i, grad in enumerate(grads) if grad is not None])
+        if self.function is None or self.left is not None and not self.sent <= self.left:
             raise RuntimeError(
                 f"expected the first backward through '{self.name}' but it has run already; call the first one with retain_graph=True"
             )
@@ -54,6 +63,11 @@ class FunctionNode(Node):
         return self.inputs
 
     def free(self) -> None:
+        if self.run is not None:
+            self.spent |= self.sent
+            self.left = self.run.left(self.spent)
+            if self.left:
+                return
         self.function = None
         self.run = None
         self.inputs = ()

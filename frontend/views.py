@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from polyreme.recorder import Recorder
 
 __all__ = [
-    "Step", "Storage", "alias", "become", "can_reshape", "copied_from", "gaps_to_reshape", "is_contiguous", "is_gradient_leaf", "leave",
+    "Step", "Storage", "alias", "become", "can_reshape", "copied_from", "counts_on_rows", "gaps_to_reshape", "is_contiguous",
+    "is_gradient_leaf", "leave",
     "link", "put", "sharing", "stand_in", "strides", "without_place", "write", "write_recorded",
 ]  # fmt: skip
 
@@ -521,6 +522,21 @@ def _reshaped(
 def _apart(filled: Dim, row: Dim, needed: list[Dim] | None) -> list[Dim] | None:
     """What has to be 0 for a row to be filled; None if nothing is known that could fill it, or nothing may be needed."""
     return [] if filled == row else None if needed is None else gaps(filled, row)
+
+
+def counts_on_rows(tensor: Tensor) -> bool:
+    """Whether somebody sees the contents of `tensor`, an owner, in a shape of other sizes: a view only where these lie row by row."""
+    if tensor._view.__class__ is not Storage:
+        return False
+    for other in tensor._view.others(tensor):
+        type = tensor.type
+        for cls, operands, attributes in other._view[1] if other._view.__class__ is tuple else ():
+            definition = cls.definition
+            (made,) = definition.infer_types([type, *(o.type for o in operands)], definition.bind_attributes(attributes))
+            if cls is ops.Reshape and [n for n in type.shape if n != 1] != [n for n in made.shape if n != 1]:
+                return True
+            type = made
+    return False
 
 
 @provides

@@ -6,7 +6,7 @@ gradient, must meet all of that, what comes by the other results as well: then t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from polyreme.ir.builtin import Func, Return
@@ -20,7 +20,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.jit.program import TracedProgram
 
-__all__ = ["Cut", "dependents"]
+__all__ = ["Cut", "apart_from", "dependents"]
 
 
 def dependents(func: Func, index: int) -> frozenset[int]:
@@ -31,6 +31,27 @@ def dependents(func: Func, index: int) -> frozenset[int]:
         return frozenset()
     active = active_values(list(func.block), {value})
     return frozenset(i for i, v in enumerate(results) if i != index and v in active)
+
+
+def apart_from(func: Func, wrt: Sequence[int], spent: Collection[int]) -> frozenset[int]:
+    """The results of a function whose gradients, with respect to the arguments at `wrt`, pass no op that those of the results at `spent`
+    pass.
+    """
+    ops, results = list(func.block), func.block.terminator.operands
+    active = active_values(ops, {func.args[i] for i in wrt})
+    passed: set[Op] = set()
+    waiting = [results[i] for i in spent]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, OpResult) and value in active and value.op not in passed:
+            passed.add(value.op)
+            waiting += value.op.operands
+    # Of the others, what is computed through one of these ops.
+    behind: set[Value] = set()
+    for op in ops:
+        if op in passed or any(v in behind for v in op.operands):
+            behind.update(r for r in op.results if r in active)
+    return frozenset(i for i, v in enumerate(results) if isinstance(v, OpResult) and v in active and v not in behind)
 
 
 class Cut:

@@ -233,6 +233,7 @@ class TracedProgram:
         self._training: dict[tuple[str, tuple[int, ...]], Training] = {}
         self._needing: dict[tuple[int, ...], tuple[bool, ...]] = {}
         self._dependents: dict[tuple[tuple[int, ...], int], frozenset[int]] = {}
+        self._left: dict[tuple[tuple[int, ...], frozenset[int]], frozenset[int]] = {}
         self._spares = Spares()
         self._cuts: dict[int, Cut] = {}
         self._cut: Cut | None = None  # how it runs since gradients at one of its results were asked for
@@ -242,8 +243,15 @@ class TracedProgram:
         captured = self.captured
         return self.flags == [t.stop_gradient for t in captured] and self.types == [t._type or t.type for t in captured]
 
-    def __call__(self, inputs: Sequence[Tensor], trains: bool = True, changing: Tensor | None = None) -> list[Tensor]:
-        """The outputs; tensors that the function writes to get their new contents.
+    def __call__(
+        self,
+        inputs: Sequence[Tensor],
+        trains: bool = True,
+        changing: Tensor | None = None,
+        before_writing: Callable[[list[Tensor]], None] | None = None,
+    ) -> list[Tensor]:
+        """The outputs; tensors that the function writes to get their new contents, unless `before_writing`, which is given the outputs,
+        raises an error.
 
         Where gradients may be asked for, results come from the program that makes ready for them if it `trains`, or was asked for some
         before. `changing` may be changed before they are: its contents are kept.
@@ -259,10 +267,11 @@ class TracedProgram:
                 if fixed and not trains and (get_device(), wrt) not in self._training:
                     return self._run_fixed_recorded(inputs, args, wrt)
                 if any(self._needs(wrt)):
-                    return self._run_recorded(args, wrt, changing)
+                    return self._run_recorded(args, wrt, changing, before_writing)
         if fixed:
             return self._run_fixed(inputs)
-        return self._results(self._executable("always").run([t._value for t in args]))
+        arrays = self._executable("always").run([t._value for t in args])
+        return self._written([Tensor._wrap(array) for array in arrays], before_writing)
 
     def _executable(self, prepare: str) -> Any:
         where = get_device()
@@ -397,10 +406,13 @@ class TracedProgram:
             node.run = _LaterRun(self, wrt, step)
         return results
 
-    def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
-        results = [Tensor._wrap(array) for array in arrays]
+    def _written(self, results: list[Tensor], before_writing: Callable[[list[Tensor]], None] | None) -> list[Tensor]:
+        """The outputs, when the tensors that the function writes to have their new contents."""
+        outputs = results[: self.traced.output_count]
+        if before_writing is not None:
+            before_writing(outputs)
         self.write(results)
-        return results[: self.traced.output_count]
+        return outputs
 
     def write(self, results: Sequence[Tensor]) -> None:
         """Give the tensors that the function writes to their new contents, which stand behind its outputs, and the places of these on the
@@ -415,11 +427,15 @@ class TracedProgram:
                 with dispatch.trace_into(None):
                     dispatch.assign(tensor, value)
 
-    def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...], changing: Tensor | None) -> list[Tensor]:
+    def _run_recorded(
+        self,
+        args: Sequence[Tensor],
+        wrt: tuple[int, ...],
+        changing: Tensor | None,
+        before_writing: Callable[[list[Tensor]], None] | None,
+    ) -> list[Tensor]:
         if self._cut is not None:
-            results = self._cut.run(args, changing)
-            self.write(results)
-            return results[: self.traced.output_count]
+            return self._written(self._cut.run(args, changing), before_writing)
         training = self._training_of(wrt)
         given = [t._value for t in args]
         versions = self._versions(args, changing)
@@ -432,8 +448,7 @@ class TracedProgram:
         step.edges = node.edges
         if count > 1:
             node.run = step
-        self.write(results)
-        return results[: self.traced.output_count]
+        return self._written(results, before_writing)
 
     def dependents(self, wrt: tuple[int, ...], index: int) -> frozenset[int]:
         """The other results through which gradients come to the one at `index`, where the arguments at `wrt` need some."""
@@ -445,6 +460,16 @@ class TracedProgram:
                 frozenset(i for i in dependents(self.traced.func, index) if needs[i]) if needs[index] else frozenset()
             )
         return self._dependents[wrt, index]
+
+    def left(self, wrt: tuple[int, ...], spent: frozenset[int]) -> frozenset[int]:
+        """The results whose gradients, where the arguments at `wrt` need some, pass nothing that those at `spent` pass."""
+        if len(self._needs(wrt)) == len(spent):
+            return frozenset()
+        if (wrt, spent) not in self._left:
+            from polyreme.jit.cuts import apart_from
+
+            self._left[wrt, spent] = apart_from(self.traced.func, wrt, spent)
+        return self._left[wrt, spent]
 
     def cut(self, index: int) -> Cut:
         """It as two programs, the first of which gives the result at `index`."""
@@ -519,6 +544,9 @@ class _LaterRun:
     def dependents(self, index: int) -> frozenset[int]:
         return self.program.dependents(self.wrt, index)
 
+    def left(self, spent: frozenset[int]) -> frozenset[int]:
+        return self.program.left(self.wrt, spent)
+
     def apart(self, index: int) -> list[Tensor]:
         return self.step(False).apart(index)
 
@@ -547,6 +575,10 @@ class ProgramStep:
     def dependents(self, index: int) -> frozenset[int]:
         """As `ProgramRun` has it."""
         return self.program.dependents(self.training.wrt, index)
+
+    def left(self, spent: frozenset[int]) -> frozenset[int]:
+        """As `ProgramRun` has it."""
+        return self.program.left(self.training.wrt, spent)
 
     def apart(self, index: int) -> list[Tensor]:
         """As `ProgramRun` has it."""

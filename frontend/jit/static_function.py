@@ -387,7 +387,7 @@ class StaticFunction(CompiledFunction):
                         try:
                             result = whole(found, inputs)
                         except CheckFailed:
-                            result = self._function(*args, **kwargs)
+                            result = self._as_written(args, kwargs)
                         except PolyremeError:
                             # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
                             if self.input_spec is not None or free_axes(types) <= calls.numbered:
@@ -417,7 +417,11 @@ class StaticFunction(CompiledFunction):
         try:
             return whole(found, inputs)
         except CheckFailed:
-            return self._function(*args, **kwargs)
+            return self._as_written(args, kwargs)
+
+    def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What Python does: the call of a program that has found what it checks not to hold, and changed nothing."""
+        return self._function(*map(_of_array, args), **{name: _of_array(arg) for name, arg in kwargs.items()})
 
     def _capture_sized(
         self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes
@@ -492,8 +496,8 @@ class StaticFunction(CompiledFunction):
         return self._gathered_calls > LOCATED_CALLS and self._gathered_calls % LOOKED_AGAIN != 0 and not self._segments.large
 
     def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        args = tuple(_tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args)
-        kwargs = {name: _tensor(arg) if isinstance(arg, np.ndarray) else arg for name, arg in kwargs.items()}
+        args = tuple(map(_of_array, args))
+        kwargs = {name: _of_array(arg) for name, arg in kwargs.items()}
         return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -754,6 +758,11 @@ def _tensor(array: Any) -> Tensor:
     from polyreme.math.creation import to_tensor
 
     return to_tensor(array)
+
+
+def _of_array(value: Any) -> Any:
+    """An argument, or the tensor that is made of it if it is an array."""
+    return _tensor(value) if isinstance(value, np.ndarray) else value
 
 
 def _named_tensors(layer: Any) -> dict[str, Tensor]:

@@ -151,6 +151,8 @@ class Watch(Steps):
             return self._call_twin(plain, (held, *args), kwargs)
         if isinstance(held, PyLayerContext):
             return plain(held, *args, **kwargs)
+        if isinstance(held, tuple) and module_name(plain) == "collections" and plain.__name__ in ("_replace", "_asdict"):
+            return self.made(plain(held, *args, **kwargs))  # of named tuples
         if isinstance(held, Layer) and is_ours(plain):
             return self._call_layer_method(held, plain, args, kwargs)
         if isinstance(held, WEIGHT_HOOKS) and is_ours(plain):
@@ -213,6 +215,7 @@ class Watch(Steps):
         for part in (layer, *layer.sublayers()):
             if "forward" not in vars(part):
                 self._own_absent(part, "forward")
+            self.method_guard(type(part), "forward")
         args, kwargs = self._arguments(args, kwargs)
         return self._unchanged([layer, *layer.sublayers()], lambda: run(*args, **kwargs))
 
@@ -223,7 +226,8 @@ class Watch(Steps):
         if layer.sublayers() and not all(self._is_trusted(child) for child in layer.children()):
             return False
         own = vars(layer)
-        return is_ours(type(layer)) and not own["_forward_pre_hooks"] and not own["_forward_post_hooks"] and self._has_own_forward(layer)
+        ours = is_ours(type(layer)) and is_ours(type(layer).forward)
+        return ours and not own["_forward_pre_hooks"] and not own["_forward_post_hooks"] and self._has_own_forward(layer)
 
     def _has_own_forward(self, layer: Layer) -> bool:
         """Whether a Layer runs the forward of its class, compiled or not."""

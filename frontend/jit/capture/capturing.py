@@ -21,7 +21,9 @@ import numpy as np
 from polyreme import dispatch, tape, tensor, views
 from polyreme.dialects import host
 from polyreme.dialects import nn as ops
+from polyreme.dtypes import default_dtype, set_default_dtype
 from polyreme.function_steps import FunctionNode
+from polyreme.grad_mode import set_grad_enabled
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
@@ -46,7 +48,7 @@ from polyreme.jit.capture.kinds import LISTS, flat, has_free_size, is_enumeratio
 from polyreme.jit.capture.leaf_gradients import LeafGradients, is_freed
 from polyreme.jit.capture.sources import Argument, Attribute, Computed, Fixed, Guard, Guards, Item, Renamed, Source
 from polyreme.jit.capture.trace import Trace, Traced, TraceError, size_error, trace
-from polyreme.jit.capture.watched import NotWhole, Watched
+from polyreme.jit.capture.watched import NotWhole, Watched, is_counted
 from polyreme.jit.notes import remark
 from polyreme.jit.program import TracedProgram
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
@@ -129,6 +131,8 @@ class _CaptureTrace(Trace):
             owner.type,
             message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}",
         )
+        if owner._view.__class__ is tuple and not views.is_contiguous(owner):
+            state.guard(source, "not {1}({0})", _lies_by_rows, message="does not lie row by row")
         return self._argument(owner.type, name, "input", number)
 
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
@@ -149,8 +153,7 @@ class _CaptureTrace(Trace):
             raise NotWhole(f"'{source.said()}' comes to see a copy of its contents")
         if any(isinstance(value, Tensor) for value in flat([args, list(kwargs.values())])):
             raise NotWhole(f"a tensor says in which shape or order '{source.said()}' comes to see its contents")
-        if id(tensor) not in self.turns:
-            self.state.guard(source, "{1}({0})", _lies_by_rows, message="lies row by row")
+        self.count_on_rows(tensor)
         self.turns.setdefault(id(tensor), []).append((make, args, kwargs))
         self.before_turns.append(before)
 
@@ -158,7 +161,18 @@ class _CaptureTrace(Trace):
         """One from outside is an argument, even where nobody reads it: it is found again, or guarded, as any other."""
         if not isinstance(tensor._value, Value) and tensor._is_initialized():
             self.value_of(tensor)
+        if views.counts_on_rows(tensor):
+            self.count_on_rows(tensor)
         super().assign(tensor, value)
+
+    def count_on_rows(self, owner: Tensor) -> None:
+        """The program is for calls in which a tensor that was there before lies row by row, as what stands for it does: only there is it
+        seen in another shape without a copy.
+        """
+        source = self.state.sources.get(id(owner))
+        if source is not None and ("rows", id(owner)) not in self.state.read:
+            self.state.read["rows", id(owner)] = owner
+            self.state.guard(source, "{1}({0})", _lies_by_rows, message="lies row by row")
 
     def each_time(self, key: Any, make: Callable[[], Tensor], name: str) -> Tensor:
         """An argument, which `make` gives at each call, or a number, where the function has set it itself. The key begins with the id of
@@ -224,7 +238,9 @@ class _WithoutGraph(FunctionNode):
 
 
 class CheckFailed(Exception):
-    """What a step of training checks does not hold, and nothing has been changed yet: Python's own run of it says what is amiss."""
+    """What a call checks does not hold, and nothing has been changed yet: Python's own run of it does what stands before, and says what is
+    amiss.
+    """
 
 
 @dataclass
@@ -244,6 +260,7 @@ class Whole:
     # Of a step of training, which of the program's results gradients were sent back from: that cannot be done again. None of another one.
     freed: tuple[type[FunctionNode] | None, ...] | None = None
     proceeds: int | None = None  # which of the results tells whether a step of training is taken
+    checks_first: bool = False  # whether it looks at results, and changes something besides: what Python does before an error is done then
     order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
 
@@ -269,18 +286,18 @@ class Whole:
         results: list[Tensor]
         if self.freed is not None and self.program is not None:
             results = self._step(given)
-        elif self.enables and self.program is not None:
-            with tape.recording(True):
-                results = self.program(given)
+        elif self.program is not None:
+            with tape.recording(self.enables or tape.is_grad_enabled()):
+                results = self.program(given, before_writing=self._check if self.checks_first else None)
         else:
-            results = self.program(given) if self.program is not None else []
+            results = []
         if self.lone:
             return results[0]
         call = Call(
             results, found[: self.existing], lambda: {} if self.program is None else sizes_of(self.program.traced, shapes_of(inputs))
         )
         result = self.result.make(call)
-        checked = self.freed is not None
+        checked = self.freed is not None or self.checks_first
         # Values first: what an effect replaces may be part of another's.
         for effect in self.effects:
             for value in effect.values:
@@ -291,6 +308,16 @@ class Whole:
         for link in self.links:
             link.apply(call)
         return result
+
+    def _check(self, results: list[Tensor]) -> None:
+        """`CheckFailed` if something that is looked at does not hold."""
+        call = Call(results, ())
+        for effect in self.effects:
+            if effect.kind in CHECKS:
+                try:
+                    effect.apply(call)
+                except Exception as error:
+                    raise CheckFailed from error
 
     def _step(self, given: Sequence[Tensor]) -> list[Tensor]:
         """The results of a step of training. Nothing is changed before all checks have passed."""
@@ -343,6 +370,7 @@ def capture(
             state.held.append(part)
     ended = False
     traced: Traced | None = None
+    modes = tape.is_grad_enabled(), default_dtype()
     try:
         # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures'
         # to know.
@@ -355,6 +383,8 @@ def capture(
             args, kwargs = _arguments(template, iter(stand_ins), state, names)
             result = watch.call(function, *args, **kwargs)
             ended = True
+            if (tape.is_grad_enabled(), default_dtype()) != modes:
+                raise NotWhole("whether gradients are recorded, or the default dtype, is another when the function has ended")
             made = _Recipes(state, trace, stand_ins)
             recipe = made.recipe(result)
             effects = [made.effect(*effect) for effect in state.effects]
@@ -378,9 +408,6 @@ def capture(
                 if number is not None:
                     effects.append(Effect("assign", made.existing(outside), None, (made.output(snapshot(outside)),)))
                     changed.append(trace.arguments + number)
-            if any(kind == "check" for kind, *_ in state.effects) and (changed or written) and not as_one_program and not trains:
-                # Where it does not hold, only what was written before would be.
-                raise NotWhole("a tensor is asserted where others are written to")
             leaf_guards = trace.leaf_gradients.guards()
             for optimizer in state.optimizers:
                 check = Computed(functools.partial(_is_as_it_was, optimizer, optimizer.signature()), f"the {type(optimizer).__name__}")
@@ -390,6 +417,7 @@ def capture(
             made.link_views()
             _guard_apart(state, trace, stand_ins, leaves)
             _guard_containers(state)
+            _guard_what_is_written(state)
             for outside in trace.path_tensors:
                 trace.written_by_path.add(id(outside))
             if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
@@ -428,6 +456,9 @@ def capture(
     except Exception as error:
         raise NotWhole(f"{type(error).__name__}: {error}", raised_location(error)) from error
     finally:
+        if (tape.is_grad_enabled(), default_dtype()) != modes:
+            set_grad_enabled(modes[0])
+            set_default_dtype(modes[1])
         state.undo(traced is None)
         trace.restore()
         trace.leaf_gradients.restore()
@@ -437,9 +468,11 @@ def capture(
     lone = first and not effects and not made.links and len(made.outputs) == 1 + trains
     program = TracedProgram(traced, name)
     program.changed_inputs = frozenset(changed)
+    checks = [effect.kind in CHECKS for effect in effects]
     return Whole(
         program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)),
         enables=enables and freed is None, freed=freed, proceeds=proceeds,
+        checks_first=any(checks) and (not all(checks) or bool(written)),
     )  # fmt: skip
 
 
@@ -643,6 +676,30 @@ def _guard_containers(state: Watched) -> None:
     )
 
 
+def _guard_what_is_written(state: Watched) -> None:
+    """Objects that the function looks into are others than those of their class that it writes to: two of them may be one at a later call,
+    and what is written is read then. (Of tensors, and of lists and dicts among the arguments, it is said elsewhere.)
+    """
+    written = {id(target): target for _, target, _, _ in state.effects if target is not None and not isinstance(target, Tensor)}
+    looked_into = {key[1] for key in state.read if isinstance(key, tuple) and key[0] in ("attribute", "own", "absent")}
+    looked_into |= written.keys() | state.expanded | state.given
+    by_kind: dict[type, list[Any]] = {type(target): [] for target in written.values() if id(target) in state.sources}
+    for held in {id(v): v for v in state.held}.values():
+        if type(held) in by_kind and id(held) in looked_into and id(held) in state.sources:
+            by_kind[type(held)].append(held)
+    for kind, objects in by_kind.items():
+        sources = [state.sources[id(held)] for held in objects]
+        if len(sources) > 1:
+            state.guard(
+                sources[0],
+                f"{{1}}({_places(sources, 2)})",
+                _are_distinct,
+                *sources[1:],
+                message=f"and {_listed([source.said() for source in sources[1:]])} are objects of their own",
+                counted=issubclass(kind, Layer) and all(map(is_counted, sources)),
+            )
+
+
 def _places(sources: Sequence[Source], first: int) -> str:
     """How the test of a guard says the values at several sources, those after the first one being constants from the number `first` on."""
     return ", ".join(f"{{{i}}}" for i in (0, *range(first, first + len(sources) - 1)))
@@ -788,6 +845,8 @@ class _Recipes:
             outside = id(owner) in self.state.sources
             if not outside and len(members) < 2:
                 continue
+            if outside and views.counts_on_rows(owner):
+                self.trace.count_on_rows(owner)
             base: ValueRecipe = self.existing(owner) if outside else self.output(owner)
             for member in members:
                 if member is owner:

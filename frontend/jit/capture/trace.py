@@ -398,6 +398,11 @@ class Trace(Recorder):
             self.written.setdefault(id(tensor), tensor)
         self.follow(tensor, value)
 
+    def count_on_rows(self, owner: Tensor) -> None:
+        """The program depends on it that the elements of a tensor from outside lie row by row. Those of inputs of a program that stands
+        alone do.
+        """
+
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """The same, but nothing is given to `tensor` then."""
         if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):

@@ -14,11 +14,12 @@ import builtins
 import collections
 import contextlib
 import enum
+import functools
 import operator
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -47,7 +48,7 @@ from polyreme.jit.capture.kinds import (
     lookup,
     module_name,
 )
-from polyreme.jit.capture.sources import Attribute, ClosureVariable, Fixed, Global, Source
+from polyreme.jit.capture.sources import Attribute, ClosureVariable, Computed, Fixed, Global, Source
 from polyreme.jit.capture.trace import Trace
 from polyreme.jit.capture.watched import NotWhole, Watched
 from polyreme.nn.layer import Layer
@@ -62,7 +63,25 @@ _CONTAINERS = (list, dict, set, collections.deque)
 # What compares the elements of containers, one by one.
 _COMPARING = _COMPARISONS | {"in", "max", "min", "sort", "sorted"}
 # Attributes are looked up, and set, as `object` does it.
-_PLAIN_ATTRIBUTES = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
+# Classes of the user's that are one of these may have properties and methods besides.
+_PLAIN_VALUES = (bool, int, float, complex, str, bytes, tuple)
+_PLAIN_ATTRIBUTES = (
+    object.__getattribute__,
+    types.SimpleNamespace.__getattribute__,
+    *(kind.__getattribute__ for kind in _PLAIN_VALUES),
+)
+_FIELDS_OF_TUPLES = type(vars(collections.namedtuple("_Example", "field"))["field"])
+
+
+def _behind(kind: type, this: type, name: str) -> Any:
+    """What `super(this, …)` of an instance of `kind` finds under a name, as it stands there; `MISSING` if there is nothing."""
+    bases = kind.__mro__
+    return next((vars(base)[name] for base in bases[bases.index(this) + 1 :] if name in vars(base)), MISSING)
+
+
+def _is_of_python(found: Any) -> bool:
+    """Whether an attribute of a class is what Python's own types have there, such as `object.__init__`."""
+    return isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType))
 
 
 class Reads(abc.ABC):
@@ -130,11 +149,19 @@ class Reads(abc.ABC):
             value = getattr(held, name)
             root = held.__name__.split(".")[0]
             if root == "polyreme" or root in sys.stdlib_module_names or root == "numpy":
+                if name in vars(held):
+                    table = vars(held)
+                    self._once(
+                        ("global", id(table), name),
+                        lambda: self.state.guard(Global(table, name), "{0} is {1}", value, message=f"of {held.__name__} is the same"),
+                    )
                 return value
             return self._noted(("global", id(vars(held)), name), value, lambda: Global(vars(held), name))
         kind = type(held)
         if isinstance(held, PyLayerContext):
             return getattr(held, name)
+        if isinstance(held, _PLAIN_VALUES) and kind not in _PLAIN_VALUES and not is_ours(kind) and not isinstance(held, np.generic):
+            return self._of_object(held, name)
         if isinstance(
             held,
             (
@@ -167,7 +194,7 @@ class Reads(abc.ABC):
                 return getattr(held, name)
             raise NotWhole(f"'{name}' of an array from outside is used")
         if kind is super:
-            return getattr(held, name)
+            return self._of_super(held, name)
         if isinstance(held, type):
             return self._of_class(held, name)
         if isinstance(held, LRScheduler) and name != "step":
@@ -179,6 +206,8 @@ class Reads(abc.ABC):
             return self.gradient_of(held)
         if name in TENSOR_REFUSED and (name != "register_hook" or self.state.is_outside(held)):
             raise NotWhole(f"'Tensor.{name}' is used")
+        if name in ("contiguous", "is_contiguous", "strides"):
+            self._count_on_rows(held)
         value = getattr(held, name)
         if name in ("stop_gradient", "trainable") and id(held) in self.state.outside_tensors:
             source, stops = self.state.sources[id(held)], held.stop_gradient
@@ -192,6 +221,13 @@ class Reads(abc.ABC):
             return value
         raise NotWhole(f"'Tensor.{name}' is read")
 
+    def _count_on_rows(self, held: Tensor) -> None:
+        """How the elements of a tensor lie depends on how those of the one do that it is a view of."""
+        storage = held._view[0] if held._view.__class__ is tuple else held._view
+        owner, trace = held if storage is None else storage.owner(), dispatch.active_trace()
+        if owner is not None and isinstance(trace, Trace):
+            trace.count_on_rows(owner)
+
     def _of_class(self, held: type, name: str) -> Any:
         if name.startswith("__") and name not in ("__name__", "__qualname__"):
             raise NotWhole(f"'{name}' of the class '{held.__name__}' is read")
@@ -201,8 +237,32 @@ class Reads(abc.ABC):
         if type(held) not in (type, abc.ABCMeta, enum.EnumType):
             raise NotWhole(f"'{held.__name__}' has a metaclass")
         if isinstance(value, types.MethodType):
+            self.class_guard(held, name)
             return value
         return self._noted(("class", id(held), name), value, lambda: Attribute(Fixed(held, held.__name__), name))
+
+    def _of_super(self, held: Any, name: str) -> Any:
+        """`super().name`: what the bases behind a class have there, bound to the instance or class that `super()` was called for."""
+        kind, this = held.__self_class__, held.__thisclass__
+        found = _behind(kind, this, name)
+        if found is MISSING:
+            raise AttributeError(f"'super' object has no attribute '{name}'", name=name, obj=held)
+        said = f"super({this.__name__}, {kind.__name__}).{name}"
+        source = Computed(functools.partial(_behind, kind, this, name), said)
+        if not isinstance(found, (types.FunctionType, property, classmethod, staticmethod)):
+            if hasattr(type(found), "__get__") and not isinstance(found, (type, types.BuiltinFunctionType)):
+                return getattr(held, name) if _is_of_python(found) else self._refuse_descriptor(kind, name)
+            return self._noted(("super", id(kind), id(this), name), found, lambda: source)
+        self._once(("super", id(kind), id(this), name), lambda: self.state.guard(source, "{0} is {1}", found, message="is the same"))
+        instance = None if held.__self__ is kind else held.__self__
+        if isinstance(found, property) and instance is not None:
+            if found.fget is None:
+                raise AttributeError(f"property '{name}' of '{kind.__name__}' has no getter")
+            return self.call(found.fget, instance)
+        return found.__get__(instance, kind)
+
+    def _refuse_descriptor(self, kind: type, name: str) -> NoReturn:
+        raise NotWhole(f"'{kind.__name__}.{name}' is a descriptor of a kind that is not known")
 
     def _of_object(self, held: Any, name: str) -> Any:
         state = self.state
@@ -214,11 +274,15 @@ class Reads(abc.ABC):
         if name == "__class__":
             return kind
         found, where = lookup(kind, name)
+        if is_enumeration(held) and name in ("name", "value", "_name_", "_value_") and where in (kind, enum.Enum, enum.ReprEnum):
+            return getattr(held, name)  # of the one member that it is
         if isinstance(found, property):
             if found.fget is None:
                 raise AttributeError(f"property '{name}' of '{kind.__name__}' has no getter")
             self.class_guard(kind, name)
             return self.call(found.fget, held)
+        if isinstance(found, _FIELDS_OF_TUPLES) or isinstance(held, _PLAIN_VALUES) and _is_of_python(found):
+            return getattr(held, name)
         own = getattr(held, "__dict__", None)
         if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             if own is not None and isinstance(found, types.GetSetDescriptorType):
@@ -251,10 +315,12 @@ class Reads(abc.ABC):
             self.class_guard(kind, name)
             return found.__func__
         if hasattr(type(found), "__get__") and not isinstance(found, (type, types.BuiltinFunctionType)):
-            raise NotWhole(f"'{kind.__name__}.{name}' is a descriptor of a kind that is not known")
+            self._refuse_descriptor(kind, name)
         if is_ours(where):
+            self.class_guard(kind, name)
             return found
-        return self._noted(("class", id(where), name), found, lambda: Attribute(Fixed(where, where.__name__), name))
+        # Of the class itself, not of the base that has it: a class between them may get one of its own.
+        return self._noted(("class", id(kind), name), found, lambda: Attribute(Fixed(kind, kind.__name__), name))
 
     def _own_absent(self, held: Any, name: str) -> None:
         """What the class has under this name is found as long as the object has nothing of its own there."""
@@ -268,11 +334,16 @@ class Reads(abc.ABC):
 
     def class_guard(self, kind: type, name: str) -> None:
         """What instances of a class find under this name stays."""
-        if not is_ours(kind) and kind not in MAKERS:
-            value = getattr(kind, name)
-            test = "{0} == {1}" if isinstance(value, types.MethodType) else "{0} is {1}"
-            source = Attribute(Fixed(kind, kind.__name__), name)
-            self._once(("method", id(kind), name), lambda: self.state.guard(source, test, value, message="is the same"))
+        trusted = is_ours(kind) and is_ours(getattr(kind, name)) and name != "forward"
+        if not trusted and kind not in MAKERS:
+            self.method_guard(kind, name)
+
+    def method_guard(self, kind: type, name: str) -> None:
+        """The same, of any class."""
+        value = getattr(kind, name)
+        test = "{0} == {1}" if isinstance(value, types.MethodType) else "{0} is {1}"
+        source = Attribute(Fixed(kind, kind.__name__), name)
+        self._once(("method", id(kind), name), lambda: self.state.guard(source, test, value, message="is the same"))
 
     def read(self, held: Any, name: str, value: Any, table: str) -> Any:
         """An attribute that an object holds itself."""
@@ -401,6 +472,8 @@ class Reads(abc.ABC):
             if outside:
                 if not isinstance(held, dict):
                     state.expand(held)
+                if isinstance(key, slice) and isinstance(held, list):
+                    value = list(self.iterate(value))  # as it is now
                 if type(key) not in CONSTANTS:
                     raise NotWhole("an element of a container outside is set by a key that is no number or text")
                 state.journal.before(held)

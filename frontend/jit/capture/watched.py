@@ -20,7 +20,7 @@ from polyreme.nn.tables import Table
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["NotWhole", "Watched"]
+__all__ = ["NotWhole", "Watched", "is_counted"]
 
 MOST_ELEMENTS = 4096  # of containers that are guarded, all together
 MOST_BYTES = 1 << 16  # of arrays whose contents are guarded
@@ -93,7 +93,7 @@ class Watched:
         if known is not None:
             if known is not source:
                 # The same object twice: what is written to the one is read from the other.
-                self.guard(source, "{0} is {1}", known, message=f"is {known.said()}", counted=counted and _is_counted(known))
+                self.guard(source, "{0} is {1}", known, message=f"is {known.said()}", counted=counted and is_counted(known))
             return value
         if isinstance(value, (Tensor, Layer)):
             self._register(value, source)
@@ -131,8 +131,10 @@ class Watched:
         ):
             if kind is types.MethodType:
                 self._method(value, source)
-            elif kind is np.generic or isinstance(value, np.generic):
-                self.guard(source, "{0}.__class__ is {1} and {0} == {2}", kind, value, message=f"is {value!r}")
+            elif isinstance(value, np.generic):
+                # By its bytes: a zero has a sign, and nan is not equal to itself.
+                same = "{0} == {2}" if value.dtype.hasobject else "{0}.dtype == {2}.dtype and {0}.tobytes() == {3}"
+                self.guard(source, f"{{0}}.__class__ is {{1}} and {same}", kind, value, value.tobytes(), message=f"is {value!r}")
             elif kind is not types.BuiltinFunctionType or value.__self__ is None or isinstance(value.__self__, (types.ModuleType, type)):
                 self._register(value, source)
                 self.guard(
@@ -164,10 +166,21 @@ class Watched:
     def _constant(self, value: Any, source: Source, counted: bool) -> None:
         if value is None or value is True or value is False or value is Ellipsis or value is NotImplemented:
             self.guard(source, "{0} is {1}", value, message=f"is {value}", counted=counted)
-        elif isinstance(value, float) and (value != value or value == 0):
-            self.guard(source, "{0}.__class__ is {1} and repr({0}) == {2}", float, repr(value), message=f"is {value!r}", counted=counted)
+        elif isinstance(value, (float, complex)) and (value != value or value.real == 0 or isinstance(value, complex) and value.imag == 0):
+            # A zero has a sign, and nan is not equal to itself.
+            self._repeated(value, source, counted)
+        elif isinstance(value, (slice, range)):
+            # Two ranges of no numbers are equal, and so are slices of 1, 1.0 and True.
+            if not all(type(part) in CONSTANTS for part in (value.start, value.stop, value.step)):
+                raise NotWhole(f"'{source.said()}' is a slice of other things than numbers")
+            self._repeated(value, source, counted)
         else:
             self.guard(source, "{0}.__class__ is {1} and {0} == {2}", type(value), value, message=f"is {value!r}", counted=counted)
+
+    def _repeated(self, value: Any, source: Source, counted: bool) -> None:
+        """Guard a value by its text."""
+        test = "{0}.__class__ is {1} and repr({0}) == {2}"
+        self.guard(source, test, type(value), repr(value), message=f"is {value!r}", counted=counted)
 
     def _array(self, value: Any, source: Source) -> None:
         if value.dtype.hasobject or value.nbytes > MOST_BYTES:
@@ -368,9 +381,9 @@ def _is_literal(value: Value) -> bool:
     return isinstance(value, OpResult) and value.op.name in ("nn.constant", "nn.full")
 
 
-def _is_counted(source: Source) -> bool:
+def is_counted(source: Source) -> bool:
     """Whether Layers count changes all along the way to a value."""
-    return isinstance(source, Fixed) or isinstance(source, Attribute) and source.of_layer and _is_counted(source.parent)
+    return isinstance(source, Fixed) or isinstance(source, Attribute) and source.of_layer and is_counted(source.parent)
 
 
 def _same_array(a: Any, b: Any) -> bool:

@@ -598,3 +598,20 @@ def parts_of_one_result_are_kept_as_well(p: Run) -> None:
     p.note([kept.pair[0] is result["made"], kept.pair[1] is result["made"]])
     result = p.call(p.static(the_inner_one), p.t(2))
     p.note([kept.inner is result[0], kept.log[-1] is result])
+
+
+@program()
+def a_slice_is_set_by_a_list_that_grows(p: Run) -> None:
+    outside = [1.0, 2.0, 3.0]
+
+    @p.static
+    def function(x: Any) -> Any:
+        made = [5.0]
+        outside[0:1] = made
+        made.append(9.0)
+        return x * sum(outside)
+
+    p.watch(outside)
+    for _ in range(3):
+        p.call(function, p.g(2))
+        outside[0] = 1.0

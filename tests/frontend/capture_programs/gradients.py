@@ -639,3 +639,49 @@ def gradients_end_at_what_was_before_the_call(p: Run) -> None:
     for scale in (2.0, 3.0, 4.0):
         held.h = w * scale
         p.call(function, p.t(3))
+
+
+def _in_turn(p: Run, function: Any, nets: list[Any], orders: list[tuple[int, ...]]) -> None:
+    """Go backward from some results of a call, one after the other, and note what comes of it."""
+
+    def around(x: Any, order: tuple[int, ...]) -> Any:
+        results, said = function(x), []
+        for number in order:
+            try:
+                results[number].sum().backward()
+                said.append("done")
+            except RuntimeError as error:
+                said.append(type(error).__name__)
+        parameters = [parameter for net in nets for parameter in net.parameters()]
+        found = [None if parameter.grad is None else parameter.grad.clone() for parameter in parameters]
+        for parameter in parameters:
+            parameter.clear_grad()
+        return said, found
+
+    p.watch(*nets)
+    for order in orders:
+        p.call(around, p.t(4, 3), order)
+
+
+@program()
+def results_that_share_no_step_go_backward_apart(p: Run) -> None:
+    maker, judge = nn.Linear(3, 3), nn.Linear(3, 1)
+
+    @p.static
+    def function(x: Any) -> Any:
+        made = maker(x)
+        return F.softplus(-judge(x)).mean() + F.softplus(judge(made.detach())).mean(), made, maker.weight.sum() * 2
+
+    _in_turn(p, function, [maker, judge], [(0, 1), (1, 0), (0, 1, 2), (0, 0), (1, 1), (1, 0, 1), (2, 0, 1), (0, 2, 0), (0,)])
+
+
+@program()
+def results_behind_one_step_go_backward_together(p: Run) -> None:
+    trunk, first, second = nn.Linear(3, 3), nn.Linear(3, 1), nn.Linear(3, 1)
+
+    @p.static
+    def function(x: Any) -> Any:
+        h = F.tanh(trunk(x))
+        return first(h).mean(), second(h).mean(), second(h.detach()).mean(), h
+
+    _in_turn(p, function, [trunk, first, second], [(0, 1), (0, 2), (2, 0), (2, 1, 3), (3, 0), (3, 2), (0, 3), (2, 2), (1, 2, 0)])

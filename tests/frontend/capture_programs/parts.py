@@ -10,6 +10,7 @@ from typing import Any
 
 import polyreme as paddle
 from polyreme import nn
+from polyreme.nn import functional as F
 from tests.frontend.capture_programs.driver import Run, program
 
 SIZE = 80  # so large that what is computed is worth a program
@@ -389,3 +390,28 @@ def threads_call_a_new_function_at_once(p: Run) -> None:
     p.note(counts)
     for _ in range(3):
         p.call(function, x)
+
+
+@program(whole=False)
+def adversaries_in_a_step_in_parts(p: Run) -> None:
+    maker, judge = nn.Linear(80, 80), nn.Linear(80, 80)
+    for_maker = paddle.optimizer.SGD(0.1, parameters=maker.parameters())
+    for_judge = paddle.optimizer.SGD(0.1, parameters=judge.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        made = maker(x)
+        lost = F.softplus(-judge(x)).mean() + F.softplus(judge(made.detach())).mean()
+        lost.backward()
+        for_judge.step()
+        for_judge.clear_grad()
+        won = F.softplus(-judge(made)).mean()
+        won.backward()
+        for_maker.step()
+        for_maker.clear_grad()
+        for_judge.clear_grad()
+        return lost.item(), won.item()
+
+    p.watch(maker, judge)
+    for _ in range(4):
+        p.call(step, p.t(80, 80))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import polyreme as paddle
+from polyreme import nn
 from tests.frontend.capture_programs.driver import Run, program, three
 from tests.frontend.capture_programs.kinds import Box, Pair
 from tests.frontend.capture_programs.objects import Base
@@ -273,3 +274,31 @@ def a_region_that_is_none(p: Run) -> None:
     for off in (True, False, True):
         held["off"] = off
         p.call(function, p.g(2, 3))
+
+
+class _Counting(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("total", paddle.zeros([3]))
+        self.kept: list[Any] = []
+
+    def forward(self, x: Any, rows: Any) -> Any:
+        self.total.add_(x[0])
+        self.kept.append(x * 1)
+        y = paddle.gather(self.linear(x) + paddle.rand([3, 3]), rows * 2)
+        self.total.scale_(2.0)
+        print("read")
+        assert (y < 90).all(), "too large"
+        self.total.add_(y.sum(0))
+        return y
+
+
+@program()
+def an_error_by_a_tensor_comes_in_its_turn(p: Run) -> None:
+    net = _Counting()
+    p.watch(net)
+    static = p.static(net)
+    for scale, rows in ((1.0, [0, 1]), (1.0, [0, 7]), (1e4, [1, 1]), (1e4, [1, 2]), (1.0, [1, 0])):
+        p.call(static, paddle.full([3, 3], scale), paddle.to_tensor(rows))
+        p.note(paddle.rand([1]))

@@ -835,3 +835,63 @@ def positions_of_sizes_that_change(p: Run) -> None:
 
     for rows, places in ((3, [0, 2]), (4, [0, 3, -4]), (6, [5, 5]), (5, [5, 1]), (4, [-5, 0, 0]), (7, [1, 2])):
         p.call(function, p.g(rows, 3), paddle.to_tensor(places))
+
+
+@program(whole=False)
+def arguments_do_not_lie_row_by_row(p: Run) -> None:
+    @p.static
+    def written(x: Any) -> Any:
+        row = x.reshape([-1])
+        row[0] = 50.0
+        return row * 2
+
+    @p.static
+    def looked_through(x: Any) -> Any:
+        row = x.reshape([-1])
+        x.add_(x)
+        return row.sum()
+
+    @p.static
+    def given_back(x: Any) -> Any:
+        return x.reshape([-1]), x.flatten()
+
+    @p.static
+    def asked(x: Any) -> Any:
+        return x.strides, x.is_contiguous(), x.T.is_contiguous(), x.contiguous() is x, x * 2
+
+    for function in (written, looked_through, given_back, asked):
+        for make in (lambda: p.t(2, 3), lambda: p.t(3, 2).T, lambda: p.t(4, 3)[::2], lambda: p.t(2, 3)):
+            x = make()
+            result = p.call(function, x)
+            if function is given_back:
+                result[0][1] = 9.0
+                p.note((x, result))
+
+
+@program()
+def an_argument_that_does_not_lie_row_by_row_is_read(p: Run) -> None:
+    @p.static
+    def function(x: Any) -> Any:
+        return x.unsqueeze(0), x.reshape([-1]).sum()
+
+    for x in (p.t(2, 3), p.t(3, 2).T, p.t(4, 3)[::2], p.t(3, 2).T):
+        result = p.call(function, x)
+        result[0][0, 0] = 9.0
+        p.note((x, result))
+
+
+@program()
+def a_tensor_outside_comes_to_lie_otherwise(p: Run) -> None:
+    held = [p.t(3, 2).T]
+
+    @p.static
+    def function(x: Any) -> Any:
+        row = held[0].reshape([-1])
+        row.add_(paddle.ones([6]))
+        return row + x
+
+    p.watch(held)
+    for following in (p.t(2, 3), p.t(3, 2).T, p.t(2, 3)):
+        p.call(function, p.t(6))
+        held[0] = following
+    p.call(function, p.t(6))
