@@ -1,8 +1,9 @@
 """Gradients of branches and loops: branches and loops again.
 
 The backward of a branch runs the gradients of the body that ran, that of a loop the gradients of its steps, the last one first. Bodies
-compute again what their gradients need: of a loop only what each step is handed is kept, as many rows of it as there are steps. That number
-is known when the loop has run; a `while` counts its rounds, and its backward runs them again as a scan.
+compute again what their gradients need: of a loop only what each step is handed is kept, as many rows of it as there are steps, and what
+its steps give that takes a product to compute. That number is known when the loop has run; a `while` counts its rounds, and its backward
+runs them again as a scan.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyreme.dialects import host
+from polyreme.dialects import host, nn
 from polyreme.dialects.control import local_sizes
 from polyreme.dialects.nn import Add, Concat, Full, If, LogicalOr, MatMul, Reshape, Scan, Slice, While, Yield
 from polyreme.ir.builder import Builder
@@ -119,7 +120,7 @@ class _Body:
         it of the weights.
         """
         weighted = [(end, None if w is None else _with_type(self.b, w, end.type)) for end, w in zip(ends, weights, strict=True)]
-        found = gradients_and_presence(self.b, weighted, wrt, given)
+        found = gradients_and_presence(self.b, weighted, wrt, given, _joined)
         grads = [zeros_like(self.b, v) if grad is None else grad for v, (grad, _) in zip(wrt, found, strict=True)]
         return grads, [NEVER if grad is None else presence for grad, presence in found]
 
@@ -132,6 +133,29 @@ class _Body:
         """The region, which yields `values`."""
         self.b.insert(Yield(list(values)))
         return Region(self.block)
+
+
+def _joined(b: Builder, x: Value, y: Value) -> Value:
+    """x + y; of parts that lie side by side among zeros, as the gradients of slices do, [x, 0] + [0, y] -> [x, y]"""
+    parts = [part for part in (_part_among_zeros(x), _part_among_zeros(y)) if part is not None]
+    made: Value
+    if len(parts) == 2 and parts[0][1] == parts[1][1]:
+        for (first, axis, low, _), (second, _, start, high) in (parts, parts[::-1]):
+            if low + first.type.shape[axis] == start:
+                made = b(Concat, [first, second], axis=axis)
+                padding = (0, 0) * axis + (low, high) + (0, 0) * (first.type.rank - axis - 1)
+                return made if low == high == 0 else b(nn.Pad, made, padding=padding)
+    made = b(Add, x, y)
+    return made
+
+
+def _part_among_zeros(value: Value) -> tuple[Any, int, Dim, Dim] | None:
+    """What a pad puts zeros around, along one axis: itself, the axis, and how many are in front of it and behind."""
+    op = value.producer(nn.Pad)
+    if op is None or op.value != 0 or any(amount != 0 for amount in op.interior):
+        return None
+    axes = [a for a in range(op.x.type.rank) if op.padding[2 * a : 2 * a + 2] != (0, 0)]
+    return (op.x, axes[0], *op.padding[2 * axes[0] : 2 * axes[0] + 2]) if len(axes) == 1 else None
 
 
 def _with_type(b: Builder, value: Value, kind: Any) -> Value:
@@ -274,9 +298,13 @@ def _scan_gradients(
     shared_wanted = [i for i in range(len(shared)) if once[rest + i] & ends]
     handed = _handed(b, op, body, xs, inits, shared, steps, reverse, rows, given) if count else []
     weights = [i for i, d in enumerate(d_given) if d is not None]
+    # What is not computed again, since the steps give it.
+    kept = [i for i in range(len(given)) if body.block.terminator.operands[count + i] in _products(body)]
     seeds = [d_last[i] if d_last[i] is not None else zeros_like(b, inits[i]) for i in useful]
     # Of the wanted shared operands those whose gradients one product of the rows of all steps gives, and the numbers of its operands.
     apart: dict[int, tuple[int, int]] = {}
+    # Of the wanted shared operands those whose gradients are sums of rows, which are added up behind all steps.
+    rows_apart: set[int] = set()
     # Of these, whether there was a gradient in any step.
     told = [i for i in shared_wanted if _is_exposed(shared[i], b)]
 
@@ -287,9 +315,10 @@ def _scan_gradients(
         made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
         x_args = made.args([x.type.with_shape(x.type.shape[1:]) for x in xs])
         carried_args = made.args([v.type for v in inits])
+        kept_args = made.args([given[i].type.with_shape(given[i].type.shape[1:]) for i in kept])
         given_args = made.args([d_given[i].type.with_shape(d_given[i].type.shape[1:]) for i in weights])
         d_args = made.args([inits[i].type for i in useful])
-        summed = [i for i in shared_wanted if i not in apart]
+        summed = [i for i in shared_wanted if i not in apart and i not in rows_apart]
         sum_args = made.args([shared[i].type for i in summed])
         unsure_args = made.args([TensorType((), i1)] * len(unsure))
         told_args = made.args([TensorType((), i1)] * len(told))
@@ -313,16 +342,23 @@ def _scan_gradients(
             continue
         products = {i: _product_of_rows(d_shared_now[i], [*x_args, *carried_args], d_x) for i in summed}
         fresh = {i: found for i, found in products.items() if found}
-        if not fresh:
+        fresh_rows = {i for i in summed if i not in fresh and _summed_rows(d_shared_now[i], inits) is not None}
+        if not fresh and not fresh_rows:
             break
         apart |= fresh
+        rows_apart |= fresh_rows
     now = dict(zip([*useful, *(count + i for i in shared_wanted)], presences, strict=False))
     added = [made.b(Add, s, d_shared_now[i]) for i, s in zip(summed, sum_args, strict=True)]
     so_far = [
         *(made.is_there(now[i]) for i in unsure),
         *(made.b(LogicalOr, arg, made.is_there(now[count + i])) for i, arg in zip(told, told_args, strict=True)),
     ]
-    region = made.finish([*d_next, *added, *so_far, *d_x])
+    rows_of = [_summed_rows(d_shared_now[i], inits) for i in sorted(rows_apart)]
+    handed_on = [*d_next, *added, *so_far, *d_x, *(x for x in rows_of if x is not None)]
+    for i, arg in zip(kept, kept_args, strict=True):
+        yielded[count + i].replace_all_uses_with(arg)
+        handed_on = [arg if value is yielded[count + i] else value for value in handed_on]
+    region = made.finish(handed_on)
     starts = [
         *seeds,
         *(zeros_like(b, shared[i]) for i in summed),
@@ -330,7 +366,10 @@ def _scan_gradients(
     ]
     results = (
         _tuple(
-            b(Scan, [*rows, *xs, *handed, *(d_given[i] for i in weights)], starts, shared, steps=steps, reverse=not reverse, body=region)
+            b(
+                Scan, [*rows, *xs, *handed, *(given[i] for i in kept), *(d_given[i] for i in weights)], starts, shared, steps=steps,
+                reverse=not reverse, body=region,
+            )  # fmt: skip
         )
         if wrt
         else ()
@@ -347,12 +386,37 @@ def _scan_gradients(
     for i in x_wanted:
         found[0][i] = next(parts)
     for i, (left, right) in apart.items():
-        rows_of = [[*xs, *handed][left], found[0][x_wanted[right]]]
-        flat = [b(Reshape, part, shape=(part.type.shape[0] * part.type.shape[1], part.type.shape[2])) for part in rows_of]
-        found[2][i] = b(MatMul, *flat, transpose_x=True)
+        both = ([*xs, *handed][left], found[0][x_wanted[right]])
+        found[2][i] = b(MatMul, *(_flat_rows(b, part) for part in both), transpose_x=True)
+    for i in sorted(rows_apart):
+        found[2][i] = b(nn.Sum, _flat_rows(b, next(parts)), axis=(0,), keepdims=True)
     for i, flag in exposed.items():
         found[2][i] = Sometimes(found[2][i], frozenset([(flag, True)]))
     return found
+
+
+def _flat_rows(b: Emitter, x: Any) -> Any:
+    """The rows of all steps, one behind the other."""
+    steps, rows, columns = x.type.shape
+    return b(Reshape, x, shape=(steps * rows, columns))
+
+
+def _products(body: Region) -> set[Value]:
+    """The values of a body that no step computes without a product, a branch or a loop."""
+    found: set[Value] = set()
+    for op in body.block.ops[:-1]:
+        if isinstance(op, (MatMul, nn.Linear, nn.Conv)) or op.regions or any(v in found for v in op.operands):
+            found.update(op.results)
+    return found
+
+
+def _summed_rows(gradient: Value, inits: Sequence[Any]) -> Value | None:
+    """The rows [rows, columns] of which a gradient [1, columns] is the sum, if they are no larger than what steps hand on."""
+    op = gradient.producer(nn.Sum)
+    if op is None or op.axis != (0,) or not op.keepdims or op.x.type.rank != 2:
+        return None
+    x: Value = op.x
+    return x if any(x.type.shape == init.type.shape for init in inits) else None
 
 
 def _product_of_rows(gradient: Value, handed: Sequence[Value], given: Sequence[Value]) -> tuple[int, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme.dialects import host, nn
@@ -40,6 +40,11 @@ NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
 """
 
 
+def _added(b: Builder, x: Value, y: Value) -> Value:
+    total: Value = b(Add, x, y)
+    return total
+
+
 def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt: Sequence[Value]) -> list[Value | None]:
     """Emit the gradients of the sum of `results`, each weighted by the value beside it (none for None), with respect to the values `wrt`.
 
@@ -49,9 +54,12 @@ def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt:
 
 
 def gradients_and_presence(
-    b: Builder, results: Sequence[tuple[Value, Value | None]], wrt: Sequence[Value], given: Sequence[Presence] = ()
-) -> list[tuple[Value | None, Presence]]:
-    """As `gradients_of`; beside each gradient, when it is there, as `given` says it of the weights."""
+    b: Builder, results: Sequence[tuple[Value, Value | None]], wrt: Sequence[Value], given: Sequence[Presence] = (),
+    added: Callable[[Builder, Value, Value], Value] = _added,
+) -> list[tuple[Value | None, Presence]]:  # fmt: skip
+    """As `gradients_of`; beside each gradient, when it is there, as `given` says it of the weights. `added` emits the sum of two gradients
+    of one value.
+    """
     before = [op for op in b.block if b.before is None or _precedes(op, b.before)]
     active = active_values(before, set(wrt))
     _check_rules([op for op in before if any(r in active for r in op.results)])
@@ -60,7 +68,7 @@ def gradients_and_presence(
 
     def add(value: Value, grad: Value, presence: Presence) -> None:
         if value in pending:
-            grad, presence = b(Add, pending[value], grad), either(sometimes.pop(value, ALWAYS), presence)
+            grad, presence = added(b, pending[value], grad), either(sometimes.pop(value, ALWAYS), presence)
         pending[value] = grad
         if presence is not ALWAYS:
             sometimes[value] = presence

@@ -14,7 +14,7 @@ from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.sequence.pooling import last_level
-from polyreme.operators.sequence.steps import laid_out, rows_by_steps, sequences_of_steps
+from polyreme.operators.sequence.steps import laid_out, longest_first, rows_by_steps, rows_of_steps
 from polyreme.tensor import Tensor
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -50,33 +50,48 @@ def _zeros(offsets: Tensor, size: int, like: Tensor) -> Tensor:
 def _over_steps(
     step: Callable[..., list[Tensor]], states: list[Tensor], x: Tensor, levels: list[Tensor], reverse: bool
 ) -> list[Tensor]:
-    """`step(rows, *states)` for each step of the sequences of `x`, each from the state behind its step before; the states of all rows."""
-    _, places, running = laid_out(x, last_level(levels, "Input"))
+    """`step(rows, runs, *states)` for each step of the sequences of `x`, from the state behind its step before; the states of all rows.
+
+    What else a step returns behind the states is kept for gradients, which do not compute it again. `runs` says which rows count; the
+    longest sequence stands first, so that those which do not are together.
+    """
+    offsets = last_level(levels, "Input")
+    order, ranks = longest_first(offsets)
+    _, places, running = laid_out(x, offsets, order)
     runs_on = math.unsqueeze(running, -1)
+    states = [math.gather(state, order, 0) for state in states]
 
     def one(taken: Tensor, runs: Tensor, *before: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        after = [math.where(runs, new, old) for new, old in zip(step(taken, *before), before, strict=True)]
-        return after, after
+        made = step(taken, runs, *before)
+        after = [math.where(runs, new, old) for new, old in zip(made, before, strict=False)]
+        return after, [*after, *made[len(before) :]]
 
     _, made = gathered_steps(one, states, [rows_by_steps(x, places), runs_on], reverse)
-    return [sequences_of_steps(part, x, levels)[0] for part in made]
+    return [rows_of_steps(part, x, offsets, ranks) for part in made[: len(states)]]
 
 
 def _lstm_step(
     rows: Tensor, cell: Tensor, size: int, peepholes: list[Tensor] | None, acts: list[Callable[[Tensor], Tensor]], limit: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """The output and the cell behind rows of gates [rows, 4 * size]."""
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """The output and the cell behind rows of gates [rows, 4 * size]; and the gates, once they are activated."""
     gate, of_cell, candidate = acts
     new, enter, forget, leave = (_columns(rows, i, i + 1, size) for i in range(4))
     if peepholes:
         enter = math.add(enter, math.multiply(cell, peepholes[0]))
         forget = math.add(forget, math.multiply(cell, peepholes[1]))
-    after = math.add(math.multiply(candidate(new), gate(enter)), math.multiply(cell, gate(forget)))
+    new, enter, forget = candidate(new), gate(enter), gate(forget)
+    after = math.add(math.multiply(new, enter), math.multiply(cell, forget))
     if limit > 0:
         after = math.clip(after, -limit, limit)
     if peepholes:
         leave = math.add(leave, math.multiply(after, peepholes[2]))
-    return math.multiply(gate(leave), of_cell(after)), after
+    leave = gate(leave)
+    return math.multiply(leave, of_cell(after)), after, [new, enter, forget, leave]
+
+
+def _where_running(runs: Tensor | None, x: Tensor) -> Tensor:
+    """The rows that count, and zeros: kernels pass over the others."""
+    return x if runs is None else math.where(runs, x, dispatch.full((), 0, x.type.dtype))
 
 
 def _peepholes(bias: Tensor | None, used: bool, size: int) -> list[Tensor] | None:
@@ -108,8 +123,10 @@ def lstm(
     x = input if bias is None else math.add(input, _columns(bias, 0, 4, size))
     states = [_zeros(offsets, size, input) if first is None else first for first in (h0, c0)]
 
-    def step(rows: Tensor, hidden: Tensor, cell: Tensor) -> list[Tensor]:
-        return list(_lstm_step(math.add(rows, math.matmul(hidden, weight)), cell, size, peepholes, acts))
+    def step(rows: Tensor, runs: Tensor, hidden: Tensor, cell: Tensor) -> list[Tensor]:
+        gates = _where_running(runs, math.add(rows, math.matmul(hidden, weight)))
+        out, after, parts = _lstm_step(gates, cell, size, peepholes, acts)
+        return [out, after, gates, *parts]
 
     hidden, cell = _over_steps(step, states, x, levels or [], is_reverse)
     return hidden, cell
@@ -142,10 +159,11 @@ def lstmp(
     x = input if bias is None else math.add(input, _columns(bias, 0, 4, size))
     states = [_zeros(offsets, n, input) if first is None else first for first, n in ((h0, small), (c0, size))]
 
-    def step(rows: Tensor, hidden: Tensor, cell: Tensor) -> list[Tensor]:
-        out, after = _lstm_step(math.add(rows, math.matmul(hidden, weight)), cell, size, peepholes, acts, cell_clip)
+    def step(rows: Tensor, runs: Tensor, hidden: Tensor, cell: Tensor) -> list[Tensor]:
+        gates = _where_running(runs, math.add(rows, math.matmul(hidden, weight)))
+        out, after, parts = _lstm_step(gates, cell, size, peepholes, acts, cell_clip)
         made = projected(math.matmul(out, projection))
-        return [math.clip(made, -proj_clip, proj_clip) if proj_clip > 0 else made, after]
+        return [math.clip(made, -proj_clip, proj_clip) if proj_clip > 0 else made, after, gates, *parts, made]
 
     hidden, cell = _over_steps(step, states, x, levels or [], is_reverse)
     return hidden, cell
@@ -153,21 +171,21 @@ def lstmp(
 
 def _gru_step(
     rows: Tensor, hidden: Tensor, weight: Tensor, size: int, gate: Callable[[Tensor], Tensor], candidate: Callable[[Tensor], Tensor],
-    origin_mode: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gates with the candidate [rows, 3 * size], the state let through by the reset gate, and the state behind. The elements of
+    origin_mode: bool, runs: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gates [rows, 2 * size], the candidate, the state let through by the reset gate, and the state behind. The elements of
     `weight` are those of a matrix [size, 2 * size] for the gates, and behind them those of one [size, size] for the candidate.
     """
     flat = math.reshape(weight, [-1])
     of_gates = math.reshape(flat[: 2 * size * size], [size, 2 * size])
     of_candidate = math.reshape(flat[2 * size * size :], [size, size])
-    gates = gate(math.add(_columns(rows, 0, 2, size), math.matmul(hidden, of_gates)))
+    gates = gate(_where_running(runs, math.add(_columns(rows, 0, 2, size), math.matmul(hidden, of_gates))))
     update, reset = _columns(gates, 0, 1, size), _columns(gates, 1, 2, size)
     kept = math.multiply(reset, hidden)
-    new = candidate(math.add(_columns(rows, 2, 3, size), math.matmul(kept, of_candidate)))
+    new = candidate(_where_running(runs, math.add(_columns(rows, 2, 3, size), math.matmul(kept, of_candidate))))
     first, second = (new, hidden) if origin_mode else (hidden, new)
     after = math.add(first, math.multiply(update, math.subtract(second, first)))
-    return math.concat([gates, new], 1), kept, after
+    return gates, new, kept, after
 
 
 @operator(
@@ -189,8 +207,9 @@ def gru(
     gate, candidate = _activation(gate_activation), _activation(activation)
     x = input if bias is None else math.add(input, math.reshape(bias, [1, -1]))
 
-    def step(rows: Tensor, hidden: Tensor) -> list[Tensor]:
-        return [_gru_step(rows, hidden, weight, size, gate, candidate, origin_mode)[2]]
+    def step(rows: Tensor, runs: Tensor, hidden: Tensor) -> list[Tensor]:
+        gates, new, _, after = _gru_step(rows, hidden, weight, size, gate, candidate, origin_mode, runs)
+        return [after, gates, new]
 
     return _over_steps(step, [_zeros(offsets, size, input) if h0 is None else h0], x, levels or [], is_reverse)[0]
 
@@ -207,7 +226,8 @@ def gru_unit(
     """One step of `gru`: gates, the state let through by the reset gate, and the state behind."""
     x = input if bias is None else math.add(input, math.reshape(bias, [1, -1]))
     size = _width(weight, "gru_unit", 3)
-    return _gru_step(x, hidden, weight, size, _activation(gate_activation), _activation(activation), origin_mode)
+    gates, new, kept, after = _gru_step(x, hidden, weight, size, _activation(gate_activation), _activation(activation), origin_mode)
+    return math.concat([gates, new], 1), kept, after
 
 
 @operator(legacy=spelled("lstm_unit", {"X": "x", "C_prev": "cell"}, "C H"))

@@ -12,15 +12,23 @@ from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of
 from polyreme.tensor import Tensor
 
 
-def laid_out(x: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def longest_first(offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """The sequences in the order of their lengths, the longest first; and the place that each has among them."""
+    order = math.argsort(math.scale(lengths(offsets), -1), stable=True)
+    return order, math.argsort(order)
+
+
+def laid_out(x: Tensor, offsets: Tensor, order: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """The numbers of the steps of the sequences of `x`, int64 [steps, 1]; where the rows of each stand, [steps, sequences]; and which
-    sequences have one.
+    sequences have one. They stand in their own order or in the given one.
     """
-    size = lengths(offsets)
+    size, first = lengths(offsets), offsets[:-1]
+    if order is not None:
+        size, first = math.gather(size, order, 0), math.gather(first, order, 0)
     numbers = dispatch.call(nn.Iota, shape=(x.type.shape[0],), axis=0, dtype=i64)
     steps = math.reshape(math.nonzero(math.less_than(numbers, math.max(size))), [-1, 1])
     last = math.scale(dispatch.call(nn.DimValue, size=x.type.shape[0], dtype=i64), 1, -1)
-    places = math.minimum(math.add(steps, math.unsqueeze(offsets[:-1], 0)), last)
+    places = math.minimum(math.add(steps, math.unsqueeze(first, 0)), last)
     return steps, places, math.less_than(steps, math.unsqueeze(size, 0))
 
 
@@ -38,8 +46,7 @@ def steps_of_sequences(x: Tensor, levels: list[Tensor] | None = None) -> tuple[T
     own = math.minimum(steps, math.unsqueeze(math.scale(size, 1, -1), 0))
     places = math.add(math.unsqueeze(offsets[:-1], 0), own)
     places = math.minimum(math.maximum(places, dispatch.full((), 0, i64)), last)
-    order = math.argsort(math.scale(size, -1), stable=True)
-    return places, math.less_than(steps, math.unsqueeze(math.scale(size, 1, -1), 0)), math.argsort(order)
+    return places, math.less_than(steps, math.unsqueeze(math.scale(size, 1, -1), 0)), longest_first(offsets)[1]
 
 
 @operator(legacy=spelled("rows_by_steps", {"X": "x", "Places": "places"}))
@@ -57,10 +64,17 @@ def kept_where_last(x: Tensor, before: Tensor, mask: Tensor) -> Tensor:
 @operator(legacy=spelled("sequences_of_steps", {"X": "x", "Like": "like", "Like@LOD": "levels"}, "Out Out@LOD"))
 def sequences_of_steps(x: Tensor, like: Tensor, levels: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
     """Of rows by steps [steps, sequences, ...] the sequences that they were, those of `like`."""
-    offsets = last_level(levels or [], "Like")
+    return rows_of_steps(x, like, last_level(levels or [], "Like")), list(levels or [])
+
+
+def rows_of_steps(x: Tensor, like: Tensor, offsets: Tensor, ranks: Tensor | None = None) -> Tensor:
+    """The rows of `x` [steps, sequences, ...] one behind the other, as those of `like`, whose sequences have these offsets; `ranks` are the
+    places of sequences in `x`, where they stand there in another order.
+    """
     belongs = sequence_of_rows(offsets, like)
     numbers = dispatch.call(nn.Iota, shape=(like.type.shape[0],), axis=0, dtype=i64)
     step = math.subtract(numbers, math.gather(offsets, belongs, 0))
     width = dispatch.call(nn.DimValue, size=x.type.shape[1], dtype=i64)
     flat = math.reshape(x, [x.type.shape[0] * x.type.shape[1], *x.type.shape[2:]])
-    return math.gather(flat, math.add(math.multiply(step, width), belongs), 0), list(levels or [])
+    column = belongs if ranks is None else math.gather(ranks, belongs, 0)
+    return math.gather(flat, math.add(math.multiply(step, width), column), 0)

@@ -11,6 +11,7 @@ forwards and backwards in turn, because what was read last is still there. Every
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 
@@ -20,7 +21,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.python.records import dataclass
-from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, u8
+from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, i1, u8
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
@@ -196,6 +197,8 @@ class _RecurrentKernel:
         self.types: list[BufferType] = []
         vectors = r.blocks * tile.vectors
         self.two_steps, self.short = schedule.two_steps and is_known, schedule.short_weights
+        # Rows that do not run are passed over; of weights that are read for two steps there is one row.
+        self.running = None if self.two_steps else r.running
         # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each
         # panel had a thread.
         self.line = r.blocks * tile.width
@@ -380,8 +383,14 @@ class _RecurrentKernel:
     def _panel(self, column: Column) -> None:
         code, tile, r, t, parity, panel = self.code, self.tile, self.r, column.t, column.parity, column.panel
         sums = code.scratch(tile.rows * r.blocks * tile.width, r.dtype)
+
         def rows(first: Index, count: int) -> None:
-            self._product(column, first, count, sums)
+            if self.running is None:
+                self._product(column, first, count, sums)
+            else:
+                counts = [self._runs(self._here(t), position(code.add(first, i))) for i in range(count)]
+                with code.when(functools.reduce(lambda x, y: code.apply("or", x, y), counts)):
+                    self._product(column, first, count, sums)
             self._elements(t, parity, panel, first, count, sums)
 
         if isinstance(r.batch, int):
@@ -469,11 +478,11 @@ class _RecurrentKernel:
         units of a panel.
         """
         code, tile, r = self.code, self.tile, self.r
-        here = position(code.sub(code.sub(self.steps, 1), t) if r.scan.reverse else t)
+        here = self._here(t)
         start, padding_before = code.mul(panel, tile.width), position(self._padding_before(panel))
         count: Index = tile.width if r.units % tile.width == 0 else code.min(tile.width, code.sub(r.units, start))
 
-        def row(at: Position, values: list[Value]) -> list[Value]:
+        def units(at: Position, runs: bool) -> None:
             def body(local: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
                 place = _RecurrentPlace(here, parity, at.plus(code, position(first)), position(start), local, padding_before)
                 leaf = None
@@ -485,22 +494,44 @@ class _RecurrentKernel:
                         assert isinstance(block, int)
                         return load(code, sums, base.plus(code, local).plus(code, Position(block * tile.width)), lanes, mask)
 
-                self._vector(place, lanes, mask, leaf)
+                self._vector(place, lanes, mask, leaf, runs)
                 return carried
 
             vector_loop(code, 0, count, Lanes(tile.lanes, r.request.target.masked), [], body)
+
+        def row(at: Position, values: list[Value]) -> list[Value]:
+            if self.running is None:
+                units(at, True)
+                return values
+            counts = self._runs(here, at.plus(code, position(first)))
+            for runs in (True, False):
+                with code.when(counts, runs):
+                    units(at, runs)
             return values
 
         run(code, 0, rows, 1, [], row, "row")
 
-    def _vector(self, place: _RecurrentPlace, lanes: int, mask: Value | None, sums: Leaf | None) -> None:
+    def _here(self, t: Index) -> Position:
+        """The rows of what scans go through that the step is about."""
+        code = self.code
+        return position(code.sub(code.sub(self.steps, 1), t) if self.r.scan.reverse else t)
+
+    def _runs(self, here: Position, row: Position) -> Value:
+        """Whether a row counts."""
+        code, arg = self.code, self.running
+        assert arg is not None
+        return load(code, self.memory.values[arg], here.times(code, self.r.batch).plus(code, row), 1, None)
+
+    def _vector(self, place: _RecurrentPlace, lanes: int, mask: Value | None, sums: Leaf | None, runs: bool) -> None:
         """The results of one vector of units, or of one unit; all are made before any is stored, because some take the place of what others
-        read.
+        read. Where the row does not run, the product is taken as zero.
         """
         code, r = self.code, self.r
         leaves: dict[Value, Leaf] = {arg: self._leaf(arg, place) for arg in r.scan.block.args if arg in self.memory.values}
         if sums is not None:
-            leaves[r.contract.result] = sums
+            leaves[r.contract.result] = sums if runs else _same(code, code.zero(r.dtype))
+        if self.running is not None:
+            leaves[self.running] = _same(code, code.constant(runs, i1))
         emitter = ElementEmitter(code, leaves)
         stores: list[tuple[Value, Value, Position]] = []
 
@@ -592,6 +623,15 @@ def _accumulate(
     acc = [loop.results[i : i + vectors] for i in range(0, len(loop.results), vectors)]
     done = depth // unroll * unroll
     return steps(acc, depth - done, code.add(at_a, done), code.add(at_b, done * step))
+
+
+def _same(code: Code, number: Value) -> Leaf:
+    """One number wherever it is read."""
+
+    def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+        return code.broadcast(number, lanes) if lanes > 1 else number
+
+    return leaf
 
 
 def _moved(code: Code, buffer: Value, at: Position, shape: Sequence[Dim]) -> Leaf:

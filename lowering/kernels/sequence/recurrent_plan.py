@@ -9,7 +9,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
-from polyreme.ir.types import ScalarType, element_type, f32, f64
+from polyreme.ir.types import ScalarType, element_type, f32, f64, i1
 from polyreme.lowering.analysis.access import Access, trace
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.microkernel import Registers, step_cycles
@@ -74,6 +74,55 @@ class Recurrence:
             if any(v in found for v in op.operands):
                 found.update(op.results)
         return frozenset(found)
+
+
+    @cached_property
+    def running(self) -> BlockArgument | None:
+        """What says of each row whether it counts in a step, [batch, 1], where the others need no product: what they hand on and give does
+        not depend on it, or it is of zeros.
+        """
+        for arg in self.scan.block.args[: len(self.scan.xs)]:
+            if element_type(arg.type) == i1 and shape_of(arg) == (self.batch, 1):
+                outputs = [*self.handed, *self.given, *([] if isinstance(self.state, BlockArgument) else [self.state])]
+                if _is_zero_without(self.state, arg) or not any(_reads_without(v, arg, self.contract.result, set()) for v in outputs):
+                    return arg
+        return None
+
+
+def _chosen_without(op: Op | None, runs: Value) -> Value | None:
+    """What a choice by `runs` gives where that is off."""
+    if not isinstance(op, tensor.Map) or op.fn != "select":
+        return None
+    chooses = op.xs[0]
+    while isinstance(repeated := chooses.producer(), (tensor.Broadcast, tensor.Reshape)):
+        chooses = repeated.x
+    other: Value = op.xs[2]
+    return other if chooses is runs else None
+
+
+def _is_zero_without(value: Value, runs: Value) -> bool:
+    """Whether a value is zero in rows where `runs` is off."""
+    op = value.producer()
+    if isinstance(op, tensor.Full):
+        return bool(op.value == 0)
+    if isinstance(op, (tensor.Broadcast, tensor.Slice)):
+        return _is_zero_without(op.x, runs)
+    if isinstance(op, tensor.Concat):
+        return all(_is_zero_without(x, runs) for x in op.xs)
+    other = _chosen_without(op, runs)
+    return other is not None and _is_zero_without(other, runs)
+
+
+def _reads_without(value: Value, runs: Value, product: Value, seen: set[Value]) -> bool:
+    """Whether a value depends on the product in rows where `runs` is off."""
+    if value is product or value in seen:
+        return value is product
+    seen.add(value)
+    op = value.producer()
+    if op is None:
+        return False
+    other = _chosen_without(op, runs)
+    return any(_reads_without(v, runs, product, seen) for v in (op.operands if other is None else [other]))
 
 
 def find_recurrence(request: Request) -> Recurrence | None:

@@ -279,3 +279,50 @@ def test_what_steps_give_and_nobody_reads_is_not_made():
     (loop,) = [op for op in module.walk() if isinstance(op, tensor.Scan)]
     assert len(loop.results) == 2 and [op.fn for op in loop.block if isinstance(op, tensor.Map)] == ["add"]
     np.testing.assert_array_equal(evaluate(module, [x, first])[0], expected[0])
+
+
+# A step in which some rows do not count: what they hand on is what they were handed, or their product is of zeros, which is made in front.
+RUNNING = {
+    "behind": """
+        %m = nn.matmul %s, %v : tensor<Nx20xf32>
+        %z = nn.add %m, %a : tensor<Nx20xf32>
+        %t = nn.tanh %z : tensor<Nx20xf32>
+        %next = nn.where %on, %t, %s : tensor<Nx20xf32>
+        nn.yield %next, %next""",
+    "in front": """
+        %zero = nn.full {value = 0, dtype = f32} : tensor<f32>
+        %f = nn.add %s, %a : tensor<Nx20xf32>
+        %z = nn.where %on, %f, %zero : tensor<Nx20xf32>
+        %m = nn.matmul %z, %v : tensor<Nx20xf32>
+        %next = nn.add %m, %s : tensor<Nx20xf32>
+        nn.yield %next, %z""",
+}
+
+
+@pytest.mark.parametrize("way", RUNNING)
+@pytest.mark.parametrize("reverse", ["false", "true"])
+def test_rows_that_do_not_run_are_passed_over(way: str, reverse: str) -> None:
+    """Their products are not even looked at: of weights that are no numbers nothing comes to them."""
+    module = parse_module(
+        f"""func @main(%x: tensor<TxNx20xf32>, %r: tensor<TxNx1xi1>, %h: tensor<Nx20xf32>, %w: tensor<20x20xf32>)
+            -> (tensor<Nx20xf32>, tensor<TxNx20xf32>) {{
+          %last, %all = nn.scan [%x, %r], [%h], [%w] {{steps = T, reverse = {reverse}}} : tensor<Nx20xf32>, tensor<TxNx20xf32>
+              {{ (%a: tensor<Nx20xf32>, %on: tensor<Nx1xi1>, %s: tensor<Nx20xf32>, %v: tensor<20x20xf32>)
+            {RUNNING[way]}
+          }}
+          return %last, %all
+        }}"""
+    )
+    kernels = lower(module, host())
+    assert any(func.sym_name.startswith("recurrence") for func in kernels.functions)
+    run = compile_module(module, host()).load().run
+    for rows, counts in ((1, [3]), (19, [0] * 19), (19, [4] * 19), (19, [4] * 7 + [2] * 5 + [1] + [0] * 6), (8, [0, 4, 0, 1, 2, 0, 0, 3])):
+        draws = np.random.default_rng(rows)
+        x, h, w = (draws.uniform(-1, 1, shape).astype("f") for shape in ((4, rows, 20), (rows, 20), (20, 20)))
+        runs = np.arange(4)[:, None, None] < np.array(counts)[None, :, None]
+        arrays = [x, runs, h, w]
+        for got, wanted in zip(run(arrays), evaluate(module, arrays), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        if not any(counts):
+            last, _ = run([x, runs, h, np.full_like(w, np.nan)])
+            np.testing.assert_array_equal(last, h)
