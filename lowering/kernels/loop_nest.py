@@ -89,6 +89,14 @@ def vector_loop_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: li
     if not lanes.masked:
         return run(code, lo, hi, 1, carried, lambda start, values: body(start, 1, None, -1, values))
     left = code.sub(hi, lo)
+    if not carried and not isinstance(left, int):
+        # The mask is the same in all rows, and made once; of rows of whole vectors nothing is computed in vain.
+        mask = code.lane_mask(left, width)
+        some = code.condition("gt", left, 0)
+        assert isinstance(some, Value)
+        with code.when(some):
+            body(position(lo).plus(code, along), width, mask, 0, [])
+        return []
 
     def tail(_: Position, values: list[Value]) -> list[Value]:
         return body(position(lo).plus(code, along), width, code.lane_mask(left, width), 0, values)

@@ -13,13 +13,14 @@ additions follows from shapes alone, so results do not depend on threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from polyreme.dialects import kernel as kernel_ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.dims import Dim, ceildiv, floordiv, maximum, product
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.contract_schedule import (
     BufferedTasks,
@@ -279,26 +280,46 @@ class ProductBuilder:
         p, code, rows, columns = self.p, kernel.code, tasks.rows, tasks.columns
         sizes = [p.size(c) for c in self.outer]
         axes = join_axes([Axis(p.size(c), p.left.stride(c), p.right.stride(c)) for c in p.contracted if c != tasks.along])
-        blocks = ceildiv(self.n, columns)
+        # The last one of an unknown number of columns has those that are left over, too.
+        blocks = ceildiv(self.n, columns) if isinstance(self.n, int) else maximum(floordiv(self.n, columns), 1)
         with code.parallel(code.value(product(sizes) * blocks), grain=tasks.grain, name="task") as task:
             *around, block = code.split(task, [*sizes, blocks])
             tile = Tile(self.product, kernel, dict(zip(self.outer, around, strict=True)), 0, None, 1)
-            first = code.mul(block, columns)
 
-            def sums(columns: int) -> None:
+            def sums(first: Index, columns: int) -> None:
                 dot = lambda row, count: tile.dot(row, count, first, columns, axes, tasks.along)
                 tile_rows(code, self.m, tile_heights(rows, self.m), dot)
 
-            rest = self.n % columns if isinstance(self.n, int) else 0
+            if not isinstance(self.n, int):
+                self._dots_of_block(code, self.n, code.mul(block, columns), columns, sums)
+                return
+            first = code.mul(block, columns)
+            rest = self.n % columns
             if not rest:
-                sums(columns)
+                sums(first, columns)
             else:
                 whole = code.condition("lt", block, self.n // columns)
                 assert isinstance(whole, Value)
                 with code.when(whole):
-                    sums(columns)
+                    sums(first, columns)
                 with code.when(whole, then=False):
-                    sums(rest)
+                    sums(first, rest)
+
+    def _dots_of_block(self, code: Code, n: Dim, first: Index, columns: int, sums: Callable[[Index, int], None]) -> None:
+        """A block of `columns` of `n`, which are unknown, from the first on. The last block ends with the last column, over columns that it
+        has computed before; of fewer columns than a block each is computed alone.
+        """
+        wide = code.condition("ge", n, columns)
+        assert isinstance(wide, Value)
+        with code.when(wide):
+            sums(first, columns)
+            left = code.sub(n, first)
+            is_last = code.apply("lt", code.value(left), code.value(2 * columns))
+            more = code.apply("and", is_last, code.apply("gt", code.value(left), code.value(columns)))
+            with code.when(more):
+                sums(code.add(first, code.sub(left, columns)), columns)
+        with code.when(wide, then=False), code.loop(first, n, name="column") as loop:
+            sums(loop.iv, 1)
 
 
 build_contract = Way("contract", ContractSchedule, find_with_halves, schedule_product, write_product, fit_product)

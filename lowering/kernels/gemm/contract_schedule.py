@@ -483,7 +483,8 @@ class _ProductChoices:
 
     def _dot_tasks(self, dot: str) -> DotTasks:
         rows = min(self.m, ROWS_OF_DOT) if isinstance(self.m, int) else ROWS_OF_DOT
-        columns = min(self.n, self.p.registers.accumulators // rows, COLUMNS_OF_DOT) if isinstance(self.n, int) else 1
+        most = min(self.p.registers.accumulators // rows, COLUMNS_OF_DOT)
+        columns = min(self.n, most) if isinstance(self.n, int) else most
         per_task = typical(self.m) * columns * typical(self.k) / self.lanes / 2
         return DotTasks(dot, rows, columns, max(1, int(GRAIN_CYCLES / max(per_task, 1))))
 

@@ -437,6 +437,16 @@ def test_a_free_number_of_lanes_is_right_whatever_rest_it_leaves(spec: str, n: i
     check_native(module, inputs, expected, f32)
 
 
+@pytest.mark.parametrize("n", [0, 1, 5, 6, 7, 11, 12, 13, 31])
+def test_few_rows_and_columns_of_unknown_number_are_dot_products_that_touch_nothing_else(n: int) -> None:
+    module, inputs, expected = Case("mk,nk->mn", (N, 23), (N, 23), tail=True, n=n).build()
+    check_evaluated(module, inputs, expected, f32, TARGETS["x86-64-avx512"])
+    if n in (7, 13):
+        check_native(module, inputs, expected, f32)
+        lowered, _ = to_kernels(module, TARGETS["x86-64-avx512"])
+        assert "kernel.reduce" in print_module(lowered)
+
+
 def test_a_constant_is_packed_ahead_of_time_and_a_transposed_one_too() -> None:
     for spec, shape in (("mk,kn->mn", (23, 50)), ("mk,nk->mn", (50, 23))):
         module, _, _ = Case(spec, (17, 23), shape, constant=True).build()
