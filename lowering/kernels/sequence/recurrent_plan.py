@@ -14,12 +14,15 @@ from polyreme.lowering.analysis.access import Access, trace
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.microkernel import Registers, step_cycles
 from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Accumulators that hide the latency of multiply-adds; more of them read the weights no faster.
 ENOUGH_ACCUMULATORS = 8
 # Vectors of weights read in a round of the product's loop: with more, the hardware prefetcher, which follows each load on its own within a
 # page, loses them.
 READS = 16
+# Registers of many that are neither sums nor weights.
+SPARE_REGISTERS = 3
 
 
 @dataclass(frozen=True)
@@ -246,9 +249,18 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps
     most = registers.accumulators // (blocks * steps) or registers.accumulators // blocks
     if not most:
         return None
+
+    def most_rows(vectors: int) -> int:
+        """Of a tile so many vectors of each block wide. Of many registers some are left, since LLVM else keeps sums on the stack; of few
+        there are none for a row of weights either, of which one vector is read after the other.
+        """
+        if registers.count < MANY_REGISTERS:
+            return most // vectors
+        return max(min(most // vectors, (registers.count - SPARE_REGISTERS) // (blocks * vectors) - 1), 1)
+
     if not isinstance(batch, int):
-        vectors = min(-(-4 // blocks), total, most)
-        return RecurrentTile(lanes, vectors, most // vectors, -(-total // vectors))
+        vectors = min(max(4 // blocks, 1), total, most)
+        return RecurrentTile(lanes, vectors, most_rows(vectors), -(-total // vectors))
     wide = batch == 1 and registers.load_cycles > 0
     best: tuple[float, int, int, int, RecurrentTile] | None = None
     for vectors in range(1, min(total, most) + 1):
@@ -256,7 +268,7 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps
             continue
         panels = -(-total // vectors)
         pairs = panels + panels % 2 if total > 1 else panels
-        for rows in range(1, min(most // vectors, batch) + 1):
+        for rows in range(1, min(most_rows(vectors), batch) + 1):
             # Whole tiles, then one of the rows that are left.
             tiles = [rows] * (batch // rows) + [batch % rows] * (batch % rows > 0)
             cycles = pairs * sum(max(blocks * vectors, step_cycles(r, blocks * vectors)) for r in tiles)

@@ -173,12 +173,20 @@ def test_sums_of_two_steps_stay_in_registers(load_cycles):
     assert choose_tile(256, 20, 1, Registers(32, 16), 2) is not None, "so many that there are registers for one step alone"
 
 
+def test_a_tile_leaves_registers_beside_its_sums_and_weights():
+    for blocks, batch in ((3, 4), (3, 8), (4, 6), (3, symbol("N")), (4, symbol("N")), (1, symbol("N"))):
+        tile = choose_tile(128, blocks, batch, Registers(32, 16))
+        assert tile is not None and blocks * tile.vectors * (tile.rows + 1) <= 29
+    few = choose_tile(128, 3, 8, Registers(16, 8))
+    assert few is not None and few.rows * few.vectors == 4, "of 16 registers all are needed"
+
+
 @pytest.mark.parametrize(
     ("target", "register"),
     [(find_target("x86-64-avx2"), "ymm"), (replace(find_target("x86-64-avx512"), load_cycles=0.01), "zmm")],
     ids=["few registers", "wide tiles"],
 )
-@pytest.mark.parametrize("batch", [1, 2, 8])
+@pytest.mark.parametrize("batch", [1, 2, 4, 8])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
 def test_nothing_of_a_product_waits_on_the_stack(kind, batch, target, register):
     """Loops of multiply-adds, but for those of the gates, which divide: where there is no room for the sums and a row of weights, each sum
