@@ -50,8 +50,10 @@ def run(
     return loop.results
 
 
-def vector_loop(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
-    """`body` for all positions in [lo, hi): unrolled vectors, single vectors, then the tail."""
+def vector_loop(
+    code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body, has_tail: bool = True
+) -> list[Value]:
+    """`body` for all positions in [lo, hi): unrolled vectors, single vectors, then the tail, unless it is known that there is none."""
     width = lanes.count
     if width == 1:
         return run(code, lo, hi, 1, carried, lambda at, values: body(at, 1, None, 0, values))
@@ -78,7 +80,7 @@ def vector_loop(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Va
         end = whole(width)
         carried = run(code, at, end, width, carried, lambda start, values: body(start.plus(code, along), width, None, 0, values))
         at = end
-    if size is not None and at == hi:
+    if not has_tail or (size is not None and at == hi):
         return carried
     return vector_loop_rest(code, at, hi, lanes, carried, body)
 

@@ -487,7 +487,8 @@ class ChannelwiseKernel:
                 self._tile(here, ranges, tile, position(start), c.plus(self.code, position(self.lane0)), lanes, mask)
                 return carried
 
-            return vector_loop(self.code, first, end, self.lanes, values, vector)
+            # Blocks of channels are of whole vectors.
+            return vector_loop(self.code, first, end, self.lanes, values, vector, has_tail=self.plan.channels % self.lanes.count != 0)
 
         if rows is None:
             row(Position(), [])

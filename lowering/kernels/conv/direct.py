@@ -486,7 +486,8 @@ class DirectTask:
             if not some or (isinstance(count, int) and count <= 0):
                 continue
             read = lambda r, position, left=left: image(r + left, position)
-            steps = lambda acc, x, y, read=read: accumulate(code, inner, read, weight, acc, x, y, together=self._together)
+            together = self._together(len(acc) * len(acc[0]))
+            steps = lambda acc, x, y, read=read, together=together: accumulate(code, inner, read, weight, acc, x, y, together=together)
             column = lambda acc, x, y, steps=steps: repeat(
                 code, code.sub(end, top), rows.a, rows.b, steps, acc, code.add(x, down[0]), code.add(y, down[1])
             )
@@ -525,17 +526,21 @@ class DirectTask:
                 first, end = int(column == 0), len(acc) - int(column == self.columns.size - 1)
                 read = lambda r, position, first=first: image(r + first, position)
                 there = code.add(x, column * self.columns.a), code.add(y, column * self.columns.b)
-                some = accumulate(code, self.channels, read, weight, acc[first:end], *there, together=self._together)
+                together = self._together(len(acc[first:end]) * len(acc[0]))
+                some = accumulate(code, self.channels, read, weight, acc[first:end], *there, together=together)
                 acc = [*acc[:first], *some, *acc[end:]]
             return acc
 
         here, there = code.add(at, code.mul(skipped, rows.a)), code.add(weights, code.mul(skipped, rows.b))
         return repeat(code, code.sub(end, top), rows.a, rows.b, steps, acc, here, there)
 
-    @property
-    def _together(self) -> int | None:
-        """How many steps are written out one after another: tiles of many sizes, for rows of unknown length, would be long."""
-        return None if isinstance(self.direct.whole[-1], int) else STEPS_TOGETHER
+    def _together(self, sums: int) -> int | None:
+        """How many steps of so many sums are written out one after another: tiles of many sizes, for rows of unknown length, would be
+        long.
+        """
+        if isinstance(self.direct.whole[-1], int):
+            return None
+        return STEPS_TOGETHER if sums < STEPS_TOGETHER else UNROLL
 
     def _masks(self, vectors: int, valid: int | None) -> list[Value | None]:
         lanes = self.direct.lanes

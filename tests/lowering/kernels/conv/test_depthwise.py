@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, symbol
@@ -218,3 +218,11 @@ def test_with_32_registers_llvm_looks_for_no_cheaper_addresses_of_poolings(name:
     """It takes most of the time that such a kernel takes to compile, and gains nothing."""
     kernels, _ = products.to_kernels(module_of(Case((1, 20, 20, 64), (3, 3), 2, (0, 1), fn=fn))[0], TARGETS[name])
     assert [func.final_addresses for func in kernels.functions if func.sym_name.startswith(("pool", "depthwise"))] == [final]
+
+
+@pytest.mark.parametrize("channels", [240, 232])
+def test_blocks_of_whole_vectors_of_channels_have_no_rest(channels: int) -> None:
+    case = Case((1, 14, 14, channels), (5, 5), pad=(2, 2))
+    lowered, builders = products.to_kernels(module_of(case)[0], TARGETS["x86-64-avx512"])
+    assert builders == ["depthwise"]
+    assert any(isinstance(op, kernel.LaneMask) for op in lowered.walk()) == (channels % 16 != 0)

@@ -530,3 +530,12 @@ def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> No
         to_kernels(
             root_of([TensorType((9, 4), f32), TensorType((4, 8), f32)], lambda b, x, w: b(tensor.Contract, x, w, spec="rc,co->ro")), host()
         )
+
+
+def test_rows_of_unknown_length_have_few_steps_of_high_tiles_in_the_text() -> None:
+    """There are tiles of many heights, and of each its steps would be written out."""
+    few, many = (
+        sum(isinstance(op, kernel.Fma) for op in to_kernels(module_of(case)[0], TARGETS["x86-64-avx512"]).walk())
+        for case in (Case((1, 40, 40, n), (8, n, 3, 3), pad=(1, 1), open=True) for n in (4, 32))
+    )
+    assert few < many < 1.5 * few
