@@ -129,7 +129,14 @@ def _mod(a: Array, b: Array) -> Array:
 
 
 def _pow(a: Array, b: Array) -> Array:
-    """Integers to a negative power are what is left of the true value after cutting off its fraction: 0, but for 1 and -1."""
+    """Integers to a negative power are what is left of the true value after cutting off its fraction: 0, but for 1 and -1.
+
+    NumPy takes the root where the power is one number, 0.5: -0 of -0 and nan of -infinity, in place of 0 and infinity.
+    """
+    if a.dtype.kind == "f" and np.any(b == 0.5):
+        made = np.power(a, b)
+        made = np.where((b == 0.5) & (a == 0), made.dtype.type(0), made)
+        return np.asarray(np.where((b == 0.5) & (a == -np.inf), made.dtype.type(np.inf), made))
     if a.dtype.kind != "i":
         return np.asarray(np.power(a, b))
     power = np.power(a, np.maximum(b, 0))

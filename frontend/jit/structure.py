@@ -92,7 +92,7 @@ def unflatten(template: Template, leaves: Iterator[Any]) -> Any:
     parts = [unflatten(part, leaves) for part in template.parts]
     if template.keys:
         return template.kind(zip(template.keys, parts, strict=True))
-    return template.kind(*parts) if hasattr(template.kind, "_fields") else template.kind(parts)
+    return template.kind._make(parts) if hasattr(template.kind, "_fields") else template.kind(parts)
 
 
 def is_tensor(value: Any) -> bool:

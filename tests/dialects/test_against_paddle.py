@@ -64,6 +64,13 @@ def test_remainders_quotients_and_powers_are_paddles():
     np.testing.assert_array_equal(nn.Pow.reference(PADDLE["powers/in0"], PADDLE["powers/in1"]), PADDLE["powers/out"])
 
 
+@pytest.mark.parametrize("power", [np.float32(0.5), np.full(3, 0.5, np.float32), np.broadcast_to(np.float32(0.5), 3)])
+def test_the_power_one_half_is_no_root_of_minus_zero_and_minus_infinity(power):
+    made = nn.Pow.reference(np.array([-0.0, -np.inf, 4.0], np.float32), np.asarray(power))
+    np.testing.assert_array_equal(made, [0.0, np.inf, 2.0])
+    assert made.dtype == np.float32 and not np.signbit(made).any()
+
+
 @pytest.mark.parametrize("mode", ["upscale_in_train", "downscale_in_infer"])
 def test_dropout_is_paddles_bit_for_bit(mode):
     x = (np.arange(1, 61) / 7).astype(np.float32)

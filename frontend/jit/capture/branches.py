@@ -338,6 +338,8 @@ class Branches(Reads):
 
     def made(self, value: Any) -> Any:
         """A list, dict or set that was just made."""
+        for key in value if isinstance(value, (dict, set, frozenset)) else ():
+            self.hashed(key)
         if self.state.born:
             self.state.born[-1].add(id(value))
             self.state.held.append(value)

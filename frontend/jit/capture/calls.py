@@ -43,7 +43,9 @@ from polyreme.jit.capture.kinds import (
     WRITERS,
     flat,
     has_free_size,
+    has_operators,
     is_enumeration,
+    is_made_by_python,
     is_ours,
     lookup,
     module_name,
@@ -58,6 +60,7 @@ from polyreme.nn.layer import Layer
 from polyreme.nn.utils import SpectralNormHook, WeightNorm
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.optimizer import Optimizer
+from polyreme.parameter import Parameter
 from polyreme.sizes import Size
 from polyreme.tensor import Tensor
 
@@ -375,6 +378,8 @@ class Watch(Steps):
                 raise NotWhole(f"a {kind.__name__} is made")
             return kind(*args, **kwargs)
         if issubclass(kind, tuple) and hasattr(kind, "_fields") or kind is contextlib.nullcontext:
+            if issubclass(kind, tuple) and (has_operators(kind) or not is_made_by_python(kind)):
+                raise NotWhole(f"a {kind.__name__} is made inside the function, which has a __new__ or operators of its own")
             return kind(*args, **kwargs)
         if is_ours(kind):
             if module_name(kind) in ("polyreme.grad_mode", "polyreme.amp.regions"):
@@ -405,6 +410,7 @@ class Watch(Steps):
                 hasattr(kind, "__post_init__")
                 or any(f not in (list, dict, set) for f in factories)
                 or kind.__setattr__ is not object.__setattr__
+                or any(_is_set_by_a_descriptor(kind, f.name) for f in dataclasses.fields(cast(Any, kind)))
             ):
                 raise NotWhole(f"a {kind.__name__} is made inside the function")
             init(made, *args, **kwargs)
@@ -478,7 +484,7 @@ class Watch(Steps):
                 for k in kinds
             ):
                 raise NotWhole("a class decides itself what its instances are")
-            self._check_kind_asked(args[0])
+            self._check_kind_asked(args[0], kinds)
             return function(0 if isinstance(args[0], Expr) else args[0], args[1])
         if function is len:
             (value,) = args
@@ -528,10 +534,16 @@ class Watch(Steps):
             return function(*args, **kwargs)
         raise NotWhole(f"'{module_of(function)}.{name}' is called".replace("builtins.", ""))
 
-    def _check_kind_asked(self, value: Any) -> None:
-        """A tensor that stands for a number would not be what Python has there."""
+    def _check_kind_asked(self, value: Any, kinds: tuple[Any, ...] | None = None) -> None:
+        """A tensor that stands for a number would not be what Python has there, nor one that stands for a parameter among the arguments,
+        where it is asked whether it is one of `kinds` that only these are.
+        """
         if isinstance(value, Tensor) and isinstance(value._value, Value) and value._value in self.state.numbers:
             raise NotWhole("it is asked what a number is that a tensor decides")
+        if kinds is not None and isinstance(value, Tensor) and issubclass(Tensor, kinds) == issubclass(Parameter, kinds):
+            return
+        if isinstance(value, Tensor) and id(value) in self.state.sources and id(value) not in self.state.outside_tensors:
+            self.state.guard(self.state.sources[id(value)], "{0}.__class__ in {1}", (Tensor, np.ndarray), message="is a plain tensor")
 
     def _of_sizes(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
@@ -601,6 +613,8 @@ class Watch(Steps):
         if name == "sort":
             kwargs = {key: self._spread(value) for key, value in (kwargs or {}).items()}
         state.may_change(held)
+        if args and (family is set or name in ("pop", "setdefault") and family is dict):
+            self.hashed(args[0])
         outside = state.is_outside(held)
         if family is dict and name == "update" and kwargs:
             args, kwargs = (dict(*args, **kwargs),), None
@@ -614,6 +628,11 @@ class Watch(Steps):
         if outside:
             state.effect("method", held, name, *args)
         return result
+
+
+def _is_set_by_a_descriptor(kind: type, name: str) -> bool:
+    found, _ = lookup(kind, name)
+    return hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType)
 
 
 def _makes_parameters(function: Any, module: str) -> bool:

@@ -728,6 +728,7 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
         made = part.value
         if type(made) in (bool, int, float, complex, str, bytes, type(None)):
             return made
+        state.check_operators(made, source)
         if isinstance(made, Layer) or id(made) not in state.sources:
             state.sources.setdefault(id(made), source)
             state.held.append(made)
@@ -737,7 +738,8 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
         if part.keys or issubclass(part.kind, dict):
             made = part.kind(zip(part.keys, parts, strict=True))
         else:
-            made = part.kind(*parts) if hasattr(part.kind, "_fields") else part.kind(parts)
+            made = part.kind._make(parts) if hasattr(part.kind, "_fields") else part.kind(parts)
+        state.check_operators(made, source)
         state.expanded.add(id(made))
         if type(made) in LISTS:
             state.given.add(id(made))

@@ -413,7 +413,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def _new(self, node: ast.expr) -> ast.expr:
         """A list, dict or set that is made."""
-        return self._watch("made", node, at=node) if self.flow and isinstance(getattr(node, "ctx", ast.Load()), ast.Load) else node
+        noted = self.flow or isinstance(node, (ast.Set, ast.Dict, ast.SetComp, ast.DictComp))
+        return self._watch("made", node, at=node) if noted and isinstance(getattr(node, "ctx", ast.Load()), ast.Load) else node
 
     def visit_List(self, node: ast.List) -> ast.expr:
         self.generic_visit(node)

@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 import operator
+import sys
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -38,6 +39,8 @@ class Kind:
 
 MISSING = object()
 CONSTANTS = Kind(bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), slice, range)
+# Classes of the user's that are one of these may have properties and methods besides.
+PLAIN_VALUES = (bool, int, float, complex, str, bytes, tuple)
 LISTS = Kind(list, dict, set, collections.OrderedDict, collections.deque, Table)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 # What may be compared, added and tested without running anybody's Python.
@@ -171,6 +174,35 @@ def flat(values: Iterable[Any]) -> Iterable[Any]:
             yield from flat(value)
         else:
             yield value
+
+
+# Special methods that copy, show or make an object; the others are called by operators and built-ins.
+_NOT_OPERATORS = frozenset({
+    "__new__", "__init__", "__init_subclass__", "__class_getitem__", "__repr__", "__getnewargs__", "__getnewargs_ex__", "__reduce__",
+    "__reduce_ex__", "__getstate__", "__setstate__", "__copy__", "__deepcopy__", "__replace__", "__dir__", "__sizeof__",
+})  # fmt: skip
+
+
+def has_operators(kind: type) -> bool:
+    """Whether a class, or one that it is made of, has special methods that the user has written, which operators and built-ins call."""
+    return any(
+        isinstance(value, types.FunctionType) and name[:2] == name[-2:] == "__" and name not in _NOT_OPERATORS and _is_of_the_user(value)
+        for base in kind.__mro__
+        for name, value in vars(base).items()
+    )
+
+
+def _is_of_the_user(function: types.FunctionType) -> bool:
+    root = module_name(function).split(".")[0]
+    return root == "__main__" or root not in sys.stdlib_module_names and not is_ours(function)
+
+
+def is_made_by_python(kind: type) -> bool:
+    """Whether the instances of a class of named tuples are made of their fields as they are."""
+    return all(base.__new__.__code__.co_filename == "<string>" for base in kind.__mro__ if isinstance(vars(base).get("__new__"), _PYTHON))
+
+
+_PYTHON = (types.FunctionType, staticmethod)
 
 
 def lookup(kind: type, name: str) -> tuple[Any, type]:

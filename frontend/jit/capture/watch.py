@@ -38,11 +38,13 @@ from polyreme.jit.capture.kinds import (
     LISTS,
     MAKERS,
     MISSING,
+    PLAIN_VALUES,
     SAFE,
     TENSOR_ATTRIBUTES,
     TENSOR_REFUSED,
     VIEWS,
     has_free_size,
+    has_operators,
     is_enumeration,
     is_ours,
     lookup,
@@ -63,12 +65,10 @@ _CONTAINERS = (list, dict, set, collections.deque)
 # What compares the elements of containers, one by one.
 _COMPARING = _COMPARISONS | {"in", "max", "min", "sort", "sorted"}
 # Attributes are looked up, and set, as `object` does it.
-# Classes of the user's that are one of these may have properties and methods besides.
-_PLAIN_VALUES = (bool, int, float, complex, str, bytes, tuple)
 _PLAIN_ATTRIBUTES = (
     object.__getattribute__,
     types.SimpleNamespace.__getattribute__,
-    *(kind.__getattribute__ for kind in _PLAIN_VALUES),
+    *(kind.__getattribute__ for kind in PLAIN_VALUES),
 )
 _FIELDS_OF_TUPLES = type(vars(collections.namedtuple("_Example", "field"))["field"])
 
@@ -160,7 +160,7 @@ class Reads(abc.ABC):
         kind = type(held)
         if isinstance(held, PyLayerContext):
             return getattr(held, name)
-        if isinstance(held, _PLAIN_VALUES) and kind not in _PLAIN_VALUES and not is_ours(kind) and not isinstance(held, np.generic):
+        if isinstance(held, PLAIN_VALUES) and kind not in PLAIN_VALUES and not is_ours(kind) and not isinstance(held, np.generic):
             return self._of_object(held, name)
         if isinstance(
             held,
@@ -208,6 +208,8 @@ class Reads(abc.ABC):
             raise NotWhole(f"'Tensor.{name}' is used")
         if name in ("contiguous", "is_contiguous", "strides"):
             self._count_on_rows(held)
+        if not hasattr(Tensor, name):
+            self._of_some_tensors(held, name)
         value = getattr(held, name)
         if name in ("stop_gradient", "trainable") and id(held) in self.state.outside_tensors:
             source, stops = self.state.sources[id(held)], held.stop_gradient
@@ -220,6 +222,15 @@ class Reads(abc.ABC):
         if name in TENSOR_ATTRIBUTES or callable(value):
             return value
         raise NotWhole(f"'Tensor.{name}' is read")
+
+    def _of_some_tensors(self, held: Tensor, name: str) -> None:
+        """An attribute that only some tensors have. What stands for an argument has none of those."""
+        trace, source = dispatch.active_trace(), self.state.sources.get(id(held))
+        if source is None or not isinstance(trace, Trace) or trace.gradients is None or id(held) not in trace.gradients.given:
+            return
+        if hasattr(trace.gradients.given[id(held)], name):
+            raise NotWhole(f"'Tensor.{name}' is used")
+        self._once(("absent", id(held), name), lambda: self.state.guard(source, "not hasattr({0}, {1})", name, message=f"has no '{name}'"))
 
     def _count_on_rows(self, held: Tensor) -> None:
         """How the elements of a tensor lie depends on how those of the one do that it is a view of."""
@@ -281,7 +292,7 @@ class Reads(abc.ABC):
                 raise AttributeError(f"property '{name}' of '{kind.__name__}' has no getter")
             self.class_guard(kind, name)
             return self.call(found.fget, held)
-        if isinstance(found, _FIELDS_OF_TUPLES) or isinstance(held, _PLAIN_VALUES) and _is_of_python(found):
+        if isinstance(found, _FIELDS_OF_TUPLES) or isinstance(held, PLAIN_VALUES) and _is_of_python(found):
             return getattr(held, name)
         own = getattr(held, "__dict__", None)
         if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
@@ -430,6 +441,8 @@ class Reads(abc.ABC):
             raise NotWhole("an element of a list is chosen by a tensor")
         if kind in LISTS:
             state.expand(held)
+            if isinstance(held, dict):
+                self.hashed(key)
             return held[key]
         if kind is collections.defaultdict or kind is collections.Counter:
             if state.is_outside(held):
@@ -468,6 +481,8 @@ class Reads(abc.ABC):
         kind = type(held)
         if kind in LISTS or kind is collections.defaultdict and not state.is_outside(held):
             state.may_change(held)
+            if isinstance(held, dict):
+                self.hashed(key)
             outside = state.is_outside(held)
             if outside:
                 if not isinstance(held, dict):
@@ -658,6 +673,11 @@ class Reads(abc.ABC):
         """Whether a value is a tensor in whose place Python has a number."""
         return bool(numbers.kinds_of(self.state, value)) if isinstance(value, Tensor) else False
 
+    def hashed(self, key: Any) -> None:
+        """A key of a dict, or a member of a set: nobody's Python says what it is equal to."""
+        if type(key) not in CONSTANTS:
+            self.safe(key, "in")
+
     def safe(self, value: Any, name: str) -> None:
         kind: Any = type(value)
         if isinstance(value, Size) or isinstance(value, (*SAFE, np.ndarray)) and not self._is_foreign(value):
@@ -666,7 +686,9 @@ class Reads(abc.ABC):
                 for part in parts:
                     self.safe(part, name)
             return
-        if name in ("eq", "ne", "in") and kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__ or is_enumeration(value):
+        if name in ("eq", "ne", "in") and kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__:
+            return
+        if is_enumeration(value) and not has_operators(kind):
             return
         raise NotWhole(f"an operator is applied to a {kind.__name__}")
 

@@ -12,7 +12,7 @@ from polyreme.ir.core import OpResult, Value
 from polyreme.ir.diagnostics import Location, caller_location
 from polyreme.jit.capture.effects import Journal
 from polyreme.jit.capture.instrument import NoTwin, twin_of
-from polyreme.jit.capture.kinds import CONSTANTS, FUNCTIONS, LISTS, is_enumeration
+from polyreme.jit.capture.kinds import CONSTANTS, FUNCTIONS, LISTS, PLAIN_VALUES, has_operators, is_enumeration
 from polyreme.jit.capture.sources import Attribute, Fixed, Guard, Item, Source
 from polyreme.jit.structure import exactly
 from polyreme.nn.layer import Layer
@@ -89,6 +89,7 @@ class Watched:
         if kind in CONSTANTS:
             self._constant(value, source, counted)
             return value
+        self.check_operators(value, source)
         known = self.sources.get(id(value))
         if known is not None:
             if known is not source:
@@ -158,6 +159,11 @@ class Watched:
             self._register(value, source)
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
         return value
+
+    def check_operators(self, value: Any, source: Source) -> None:
+        """What numbers, texts and tuples do by operators is known, unless their class says it."""
+        if isinstance(value, PLAIN_VALUES) and type(value) not in PLAIN_VALUES and has_operators(type(value)):
+            raise NotWhole(f"'{source.said()}' is a {type(value).__name__}, which has operators of its own")
 
     def _register(self, value: Any, source: Source) -> None:
         self.sources[id(value)] = source

@@ -10,6 +10,7 @@ import enum
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import polyreme as paddle
 from tests.frontend.capture_programs.driver import Run, program, three
 from tests.frontend.capture_programs.objects import Base
 
@@ -382,3 +383,123 @@ def an_object_is_made_and_returned(p: Run) -> None:
         return made
 
     three(p, function)
+
+
+FACTORS = {"scale": 2.0}
+
+
+class Probability(float):
+    def __mul__(self, other: Any) -> Any:
+        return other * (float(self) * FACTORS["scale"])
+
+    __rmul__ = __mul__
+
+
+class Switch(int):
+    def __bool__(self) -> bool:
+        return FACTORS["scale"] > 2
+
+
+class Scaled(NamedTuple("Scaled", [("first", Any), ("second", Any)])):  # noqa: UP014
+    def __new__(cls, first: Any, second: Any = 1) -> Any:
+        return super().__new__(cls, first * FACTORS["scale"], second)
+
+
+class Key:
+    def __init__(self, name: str):
+        self.name = name
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        return FACTORS["scale"] > 2
+
+
+@dataclasses.dataclass
+class Twice:
+    value: Any
+
+    def _get(self) -> Any:
+        return self._value
+
+    def _set(self, value: Any) -> None:
+        self._value = value * FACTORS["scale"]
+
+
+Twice.value = property(Twice._get, Twice._set)
+
+
+@program(whole=False)
+def classes_with_operators_of_their_own(p: Run) -> None:
+    first, second, chance, switch = Key("a"), Key("b"), Probability(0.5), Switch(1)
+
+    @p.static
+    def multiplies(x: Any) -> Any:
+        return x * chance, chance * x
+
+    @p.static
+    def is_given_one(x: Any, chance: Any) -> Any:
+        return x * chance
+
+    @p.static
+    def decides(x: Any) -> Any:
+        return x if switch else -x
+
+    @p.static
+    def makes(x: Any) -> Any:
+        return Scaled(x).first
+
+    @p.static
+    def takes(given: Any) -> Any:
+        return given.first, given
+
+    @p.static
+    def makes_a_dataclass(x: Any) -> Any:
+        return Twice(x).value
+
+    @p.static
+    def counts(x: Any) -> Any:
+        return x * len({first, second}), len(dict.fromkeys((first, second), 1))
+
+    for FACTORS["scale"] in (2.0, 3.0, 5.0):  # noqa: B007
+        for function in (multiplies, decides, makes, makes_a_dataclass, counts):
+            p.call(function, p.t(2))
+        p.call(is_given_one, p.t(2), chance)
+        p.call(takes, Scaled(p.t(2), p.t(2)))
+    FACTORS["scale"] = 2.0
+
+
+@program(whole=False)
+def it_is_asked_whether_an_argument_is_a_parameter(p: Run) -> None:
+    weight = paddle.nn.Linear(2, 2).weight
+
+    @p.static
+    def function(x: Any) -> Any:
+        return isinstance(x, type(weight)), type(x) is paddle.Tensor, hasattr(x, "need_clip"), x * 2
+
+    for given in (p.g(2, 2), weight, p.g(2, 2), weight):
+        p.call(function, given)
+
+
+@program()
+def it_is_asked_whether_an_argument_is_a_list(p: Run) -> None:
+    weight = paddle.nn.Linear(2, 2).weight
+
+    @p.static
+    def function(x: Any) -> Any:
+        return x[0] if isinstance(x, (list, tuple)) else x * 2 if isinstance(x, paddle.Tensor) else None
+
+    for given in (p.g(2, 2), weight, [p.g(2, 2)], weight):
+        p.call(function, given)
+
+
+@program()
+def it_is_asked_for_what_only_some_arguments_have(p: Run) -> None:
+    @p.static
+    def function(x: Any) -> Any:
+        return x * (2 if hasattr(x, "mask") else 3), getattr(x, "share", 1.5)
+
+    p.call(function, p.g(2))
+    p.call(function, p.g(2))
+    p.call(function, p.g(3))
