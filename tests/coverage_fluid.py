@@ -2,7 +2,9 @@
 
 Names are those of `tests/fluid_api/names.json`: what 1.8.5 exports, and what pages of earlier releases document ("older"); and the index
 of `fluid.layers` in `layers.json`. A case of `tests/fluid_api` compares with 1.8.5; `TOLD` names files that compare with the documents,
-which no Paddle that installs today can do. The column "shapes" counts names of `fluid.layers` whose cases go over three kinds of shapes.
+which no Paddle that installs today can do. The column "shapes" counts names of `fluid.layers` whose cases go over three kinds of shapes,
+"sequences" those that work on sequences, and "empty", "one" and "ragged" those of them whose cases feed sequences of which one has no rows,
+one alone, and some of several lengths. `tests/fluid/test_empty_sequences.py` says which names 1.8.5 lets have none without rows.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import polyreme
 import polyreme.fluid as fluid
 from tests.api.table import resolve
 from tests.coverage_api import signature_fault
-from tests.fluid_api.kinds import Kinds, watched
+from tests.fluid.test_empty_sequences import REFUSED
+from tests.fluid_api.kinds import SEQUENCES, Kinds, watched
 from tests.fluid_api.names import in_index
 from tests.fluid_api.names import stored as names
 from tests.fluid_api.record import stored
@@ -127,6 +130,14 @@ class Row:
         """Whether its cases go over three kinds of shapes."""
         return bool(self.cases) and len(self.kinds.shapes) >= 3
 
+    @property
+    def lacking(self) -> list[str]:
+        """The kinds of sequences that its cases do not go over, and could under 1.8.5."""
+        if not self.cases or not self.kinds.of_sequences:
+            return []
+        told = ("empty",) if self.name.rpartition(".")[2] in REFUSED else ()
+        return [kind for kind in SEQUENCES if kind not in (*self.kinds.sequences, *told)]
+
 
 def reason(table: dict[str, str], name: str) -> str:
     """What the table says of a name or of what it stands below."""
@@ -184,7 +195,8 @@ def main(arguments: list[str]) -> None:
         parts = row.name.split(".")
         groups[parts[2] if len(parts) > 3 and parts[2].islower() else "fluid"].append(row)
         groups["all"].append(row)
-    print(f"{'':20}{'names':>6}{'present':>8}{'cases':>6}{'told':>6}{'untested':>9}{'wrong':>6}{'signature':>10}{'shapes':>7}")
+    print(f"{'':20}{'names':>6}{'present':>8}{'cases':>6}{'told':>6}{'untested':>9}{'wrong':>6}{'signature':>10}{'shapes':>7}"
+          f"{'sequences':>10}" + "".join(f"{kind:>7}" for kind in SEQUENCES))  # fmt: skip
     for group, members in groups.items():
         tell = Counter(
             present=sum(r.present for r in members), cases=sum(r.present and bool(r.cases) for r in members),
@@ -192,9 +204,11 @@ def main(arguments: list[str]) -> None:
             signature=sum(bool(r.signature) for r in members),
             untested=sum(r.present and not r.cases and not r.told for r in members), shapes=sum(r.over_shapes for r in members),
         )  # fmt: skip
+        sequences = [r for r in members if r.cases and r.kinds.of_sequences]
         print(
             f"{group:20}{len(members):6}{tell['present']:8}{tell['cases']:6}{tell['told']:6}{tell['untested']:9}{tell['wrong']:6}"
-            f"{tell['signature']:10}{tell['shapes'] or '':>7}"
+            f"{tell['signature']:10}{tell['shapes'] or '':>7}{len(sequences) or '':>10}"
+            + "".join(f"{sum(kind in r.kinds.sequences for r in sequences) or '':>7}" for kind in SEQUENCES)
         )
     if "-v" in arguments:
         for row in rows.values():
@@ -206,8 +220,8 @@ def main(arguments: list[str]) -> None:
                 print("untested ", row.name)
             if row.present and row.cases and row.name.startswith("paddle.fluid.layers.") and not row.over_shapes:
                 print("few kinds", row.name, "::", len(row.kinds.shapes))
-            if row.kinds.lengths:
-                print("sequences", row.name, "::", row.kinds.sequences)
+            if row.kinds.of_sequences:
+                print("sequences", row.name, "::", " ".join(row.kinds.sequences), "lacks " + " ".join(row.lacking) if row.lacking else "")
             if row.signature:
                 print("signature", row.name, "::", row.signature)
 

@@ -37,7 +37,7 @@ def generate_proposals(
     `scores` are [images, anchors, height, width], `deltas` [images, 4 * anchors, height, width], `anchors` and `variances`
     [height, width, anchors, 4], or as many rows of 4. `image_shapes` are heights and widths, and with `scaled` factors in the third
     column, by which sizes are divided before they are compared with `min_size`. An image without a box that is large enough has one of
-    zeros.
+    zeros, and with `scaled`, as in Paddle 1.8.5, none.
     """
     scores, deltas, shapes = scores.detach(), deltas.detach(), image_shapes.detach()
     images, count, high, wide = scores.type.shape
@@ -61,10 +61,11 @@ def generate_proposals(
         if post_nms_top_n > 0:
             so_far = math.cumsum(math.cast(stays, "int64"), 1)
             stays = math.logical_and(stays, math.less_equal(so_far, number_like(so_far, post_nms_top_n)))
-    none = math.logical_not(math.any(large, 1, keepdim=True))
-    first = math.equal(numbers(order.type.shape[1]), number_like(order, 0))
-    stays = math.logical_or(stays, math.logical_and(none, first))
-    score, *edges = (select(none, number_like(x, 0.0), x) for x in (score, *edges))
+    if not scaled:
+        none = math.logical_not(math.any(large, 1, keepdim=True))
+        first = math.equal(numbers(order.type.shape[1]), number_like(order, 0))
+        stays = math.logical_or(stays, math.logical_and(none, first))
+        score, *edges = (select(none, number_like(x, 0.0), x) for x in (score, *edges))
     kept = kept_places(flat(stays))
     rows = math.stack([take(flat(edge), kept) for edge in edges], 1)
     return rows, math.unsqueeze(take(flat(score), kept), 1), count_of(stays, (1,))

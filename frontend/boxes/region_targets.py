@@ -184,10 +184,10 @@ def proposal_targets(
 ) -> tuple[list[Tensor], Tensor]:  # fmt: skip
     """Regions [n, 4], their classes [n, 1] int32, differences [n, 4 * classes], and twice the weights of these; and the offsets of images.
 
-    The true boxes come first among the regions of an image. A region that overlaps a box by `least` is one of its class, and one whose
-    overlap is in [low, high) is background; a true box that does not count is neither. Regions `rois` are those of images that were scaled
-    by `scales` [images, 1]. With `cascade` the regions alone are asked, all of them; as in Paddle as many as there are true boxes are those
-    of images that were not scaled, and are neither where their true box does not count.
+    The true boxes come first among the regions of an image; an image without regions gives nothing. A region that overlaps a box by
+    `least` is one of its class, and one whose overlap is in [low, high) is background; a true box that does not count is neither. Regions
+    `rois` are those of images that were scaled by `scales` [images, 1]. With `cascade` the regions alone are asked, all of them; as in
+    Paddle as many as there are true boxes are those of images that were not scaled, and are neither where their true box does not count.
     """
     own = image_of(roi_offsets, rois)
     number = numbers(rois.type.shape[0]) - take(roi_offsets[:-1], own)
@@ -203,7 +203,7 @@ def proposal_targets(
         image = math.concat([image_of(true.offsets, true.boxes), own], 0)
         order = math.argsort(image, stable=True)
         rows, image = take(rows, order), take(image, order)
-        valid = math.full([rows.type.shape[0]], True, "bool")
+        valid = math.greater_than(take(roi_offsets[1:] - roi_offsets[:-1], image), dispatch.full((), 0, i64))
     best, which = nearest_of_own_image(rows, image, true)
     # Where a region stands in its image, of those that are valid.
     starts = starts_of_images(image, true.images)
@@ -213,6 +213,7 @@ def proposal_targets(
     passed = math.logical_not(take(math.concat([true.counts, math.full([1], True, "bool")], 0), select(math.less_than(at, 0), last, at)))
     valid = math.logical_and(valid, math.logical_not(passed))
     is_box = math.logical_and(valid, math.greater_equal(best, number_like(best, single(least))))
+    best = math.maximum(best, number_like(best, 0.0))  # nothing to overlap is no overlap
     within = math.logical_and(
         math.greater_equal(best, number_like(best, single(low))), math.less_than(best, number_like(best, single(high)))
     )

@@ -144,7 +144,7 @@ class Executor(Shown):
         if lod and return_numpy:
             raise LevelsLostError(LEVELS_LOST, caller_location())
         if lod:
-            return LoDTensor(array, [level.tolist() for level in lod])
+            return LoDTensor._made(array, [level.tolist() for level in lod])
         return array if return_numpy else Tensor._wrap(array)
 
     def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> RunPlan:

@@ -6,37 +6,50 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from polyreme import fluid
+from polyreme.operators.table import LEGACY
+from polyreme.static.lod.travel import LOD
 from polyreme.tensor import Tensor
 
-__all__ = ["Kinds", "watched"]
+__all__ = ["SEQUENCES", "Kinds", "watched"]
+
+SEQUENCES = ("empty", "one", "ragged")
 
 
 @dataclass
 class Kinds:
-    """Of one name: the kinds of shapes that there were, and how long the sequences of each were."""
+    """Of one name: the kinds of shapes that there were, how long the sequences of each were, and whether it works on sequences at all,
+    which it does where it appends an operator that reads levels of detail or gives some.
+    """
 
     shapes: set[Any] = field(default_factory=set)
     lengths: set[tuple[int, ...]] = field(default_factory=set)
+    of_sequences: bool = False
 
     @property
-    def sequences(self) -> str:
+    def sequences(self) -> list[str]:
         """Which kinds of sequences there were: batches with an empty one, with one alone, and with ragged ones."""
-        told = {
-            "empty": any(0 in sizes for sizes in self.lengths), "one": any(len(sizes) == 1 for sizes in self.lengths),
-            "ragged": any(len(set(sizes) - {0}) > 1 for sizes in self.lengths),
-        }  # fmt: skip
-        return " ".join(kind for kind, there in told.items() if there)
+        told = (
+            any(0 in sizes for sizes in self.lengths), any(len(sizes) == 1 for sizes in self.lengths),
+            any(len(set(sizes) - {0}) > 1 for sizes in self.lengths),
+        )  # fmt: skip
+        return [kind for kind, there in zip(SEQUENCES, told, strict=True) if there]
 
 
 def _shape_of(value: Any) -> tuple[Any, tuple[tuple[int, ...], ...]]:
     lengths = getattr(value, "recursive_sequence_lengths", lambda: ())()
     shape = value.shape() if callable(getattr(value, "shape", None)) else np.shape(value)
     return tuple(shape), tuple(tuple(sizes) for sizes in lengths)
+
+
+def _is_of_sequences(op: Any) -> bool:
+    spelling = LEGACY.get(op.type)
+    return spelling is not None and any(slot.endswith(LOD) for slot in (*spelling[1].inputs, *spelling[1].outputs))
 
 
 @contextmanager
@@ -57,7 +70,12 @@ def watched(names: Sequence[str]) -> Iterator[dict[str, Kinds]]:
     def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             note(name, args)
-            return function(*args, **kwargs)
+            blocks = fluid.default_main_program().blocks
+            before = [len(block.ops) for block in blocks]
+            made = function(*args, **kwargs)
+            after = [op for block, count in zip_longest(blocks, before, fillvalue=0) for op in block.ops[count:]]
+            found[name].of_sequences |= any(map(_is_of_sequences, after))
+            return made
 
         return call
 

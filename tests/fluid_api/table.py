@@ -117,6 +117,7 @@ def differences(got, expected, where="result"):
             return [f"{where}: {got} instead of {expected}"]
         return [d for i, (g, e) in enumerate(zip(got, expected)) for d in differences(g, e, f"{where}[{i}]")]
     if isinstance(expected, float) and isinstance(got, float):
-        close = got == expected or abs(got - expected) <= 1e-5 * max(1.0, abs(expected)) or got != got and expected != expected
+        near = abs(expected) < float("inf") and abs(got - expected) <= 1e-5 * max(1.0, abs(expected))
+        close = got == expected or near or got != got and expected != expected
         return [] if close else [f"{where}: {got} instead of {expected}"]
     return [] if got == expected and type(got) is type(expected) else [f"{where}: {got!r} instead of {expected!r}"]

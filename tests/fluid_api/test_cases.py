@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of these, which compile many programs each, only some run by default.
 LONGER = {
-    "alignments", "book", "clicks", "decoding", "detection", "distributions", "early", "features", "index", "kinds", "labelling",
-    "layers", "levels", "places", "region_targets", "regions", "searches", "shapes", "tables",
+    "alignments", "book", "clicks", "decoding", "detection", "distributions", "early", "empty", "features", "index", "kinds", "labelling",
+    "layers", "levels", "places", "region_targets", "regions", "searches", "shapes", "slopes", "tables",
     "windows",
 }  # fmt: skip
 QUICK = {
@@ -39,8 +39,10 @@ QUICK = {
     "rates_fall",
     "rows_of_more_tables",
     "results_that_keep_levels_and_those_that_do_not",
+    "recurrent_layers_over_sequences_without_rows",
     "sequences_are_expanded",
     "sequences_get_other_levels",
+    "sequences_without_rows",
     "tables_under_declarative",
     "the_first_of_equal_rows_learns",
     "ways_through_labels_cost",

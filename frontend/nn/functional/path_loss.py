@@ -108,7 +108,8 @@ def ctc_loss(
     possible = dispatch.call(ops.Greater, total, number_like(total, _POSSIBLE))
     loss = select(possible, neg(total), number_like(total, 0.0))
     if norm_by_times:
-        part = divide(loss, cast_to(squeeze(lengths, 1), loss.type.dtype))
+        some = maximum(lengths, dispatch.full((), 1, i64))  # without steps there is no gradient to divide
+        part = divide(loss, cast_to(squeeze(some, 1), loss.type.dtype))
         loss = add(part, subtract(loss, part).detach())
     if reduction == "none":
         return loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polyreme.operators.arguments import Sizes, UnsupportedError, check_count
 from polyreme.operators.definition import operator, spelled
+from polyreme.operators.sequence.pooling import with_as_many
 from polyreme.regions import pool
 from polyreme.regions.align import roi_align as align
 from polyreme.regions.deformable import deformable_conv as conv
@@ -16,9 +17,12 @@ _SLOTS = {"X": "x", "ROIs": "boxes", "RoisNum": "boxes_num", "ROIs@LOD": "levels
 _FIXED = "ROIs RoisNum RoisLod"
 
 
-def _counts(boxes_num: Tensor | None, levels: list[Tensor] | None) -> Tensor | None:
-    """How many boxes each image has; where that is not given, by the levels of the boxes, a sequence for each image."""
-    return levels[-1][1:] - levels[-1][:-1] if boxes_num is None and levels else boxes_num
+def _counts(boxes_num: Tensor | None, levels: list[Tensor] | None, x: Tensor) -> Tensor | None:
+    """How many boxes each of the images `x` has; where that is not given, by the levels of the boxes, a sequence for each image."""
+    if boxes_num is not None or not levels:
+        return boxes_num
+    counts = levels[-1][1:] - levels[-1][:-1]
+    return with_as_many(counts, x.type.shape[0], counts.type.shape[0], "expected a sequence of regions for each image")
 
 
 def _check(height: int, width: int) -> None:
@@ -31,7 +35,7 @@ def roi_align(
     pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0, sampling_ratio: int = -1, aligned: bool = False,
 ) -> Tensor:  # fmt: skip
     _check(pooled_height, pooled_width)
-    return align(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    return align(x, boxes, _counts(boxes_num, levels, x), pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
 
 
 @operator("roi_pool", legacy=spelled("roi_pool", _SLOTS, "Out Argmax", constant=_FIXED))
@@ -40,7 +44,7 @@ def roi_pool(
     pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     _check(pooled_height, pooled_width)
-    return pool.roi_pool(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, spatial_scale)
+    return pool.roi_pool(x, boxes, _counts(boxes_num, levels, x), pooled_height, pooled_width, spatial_scale)
 
 
 @operator("psroi_pool", legacy=spelled("psroi_pool", _SLOTS, constant=_FIXED))
@@ -49,7 +53,7 @@ def psroi_pool(
     pooled_height: int = 1, pooled_width: int = 1, output_channels: int = 1, spatial_scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
     _check(pooled_height, pooled_width)
-    return pool.psroi_pool(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, output_channels, spatial_scale)
+    return pool.psroi_pool(x, boxes, _counts(boxes_num, levels, x), pooled_height, pooled_width, output_channels, spatial_scale)
 
 
 @operator(legacy=spelled("prroi_pool", {**_SLOTS, "BatchRoINums": "boxes_num"}, constant="BatchRoINums RoisNum RoisLod"))
@@ -58,7 +62,7 @@ def prroi_pool(
     pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
     _check(pooled_height, pooled_width)
-    return precise(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, spatial_scale)
+    return precise(x, boxes, _counts(boxes_num, levels, x), pooled_height, pooled_width, spatial_scale)
 
 
 _MOVED = {"Input": "x", "ROIs": "boxes", "Trans": "moves", "ROIs@LOD": "levels"}
@@ -76,8 +80,8 @@ def deformable_psroi_pooling(
     if len(groups) != 2 or len(parts) != 2 or min(groups + parts) < 1:
         raise UnsupportedError(f"expected two numbers of groups and of parts but got {list(group_size)} and {list(part_size)}")
     made, hits = deformable_roi_pool(
-        x, boxes, _counts(None, levels), None if no_trans else moves, pooled_height, pooled_width, output_dim, spatial_scale, groups, parts,
-        sample_per_part, trans_std,
+        x, boxes, _counts(None, levels, x), None if no_trans else moves, pooled_height, pooled_width, output_dim, spatial_scale, groups,
+        parts, sample_per_part, trans_std,
     )  # fmt: skip
     return made, hits.detach()
 
@@ -91,7 +95,7 @@ def roi_perspective_transform(
 ) -> tuple[Tensor, Tensor, Tensor, None, None, list[Tensor]]:  # fmt: skip
     """Regions as rectangles, a sequence for each image; where they come from their images, and their matrices."""
     _check(transformed_height, transformed_width)
-    counts = _counts(boxes_num, levels)
+    counts = _counts(boxes_num, levels, x)
     made, mask, matrix = perspective(x, boxes, counts, transformed_height, transformed_width, spatial_scale)
     return made, mask, matrix.detach(), None, None, list(levels or [])
 

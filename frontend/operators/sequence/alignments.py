@@ -5,6 +5,7 @@ from __future__ import annotations
 from polyreme import dispatch, math
 from polyreme.control_flow import gathered_steps
 from polyreme.dialects import nn
+from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32, i64
 from polyreme.math.common import cast_to, check_within
 from polyreme.nn import functional
@@ -24,10 +25,21 @@ def _numbers(x: Tensor, axis: int, *shape: int) -> Tensor:
     return math.reshape(dispatch.call(nn.Iota, shape=(x.type.shape[axis],), axis=0, dtype=i64), list(shape))
 
 
+def _lengths_of(length: Tensor, steps: Dim, what: str) -> Tensor:
+    """The lengths of sequences of at most so many steps, int64 [sequences]."""
+    made: Tensor = check_within(
+        math.reshape(cast_to(length, i64), [-1]),
+        steps + 1,
+        lambda low, high, most: ValueError(f"expected lengths of '{what}' in [0, {most - 1}] but got some from {low} to {high}"),
+        wraps=False,
+    )
+    return made
+
+
 def _padded(x: Tensor, levels: list[Tensor] | None, length: Tensor | None, what: str) -> tuple[Tensor, Tensor]:
     """Numbers as rows [sequences, steps], and how many of each count; of sequences, or of what are such rows already."""
     if length is not None:
-        return math.reshape(x, [x.type.shape[0], x.type.shape[1]]), math.reshape(cast_to(length, i64), [-1])
+        return math.reshape(x, [x.type.shape[0], x.type.shape[1]]), _lengths_of(length, x.type.shape[1], what)
     offsets = last_level(levels or [], what)
     return math.transpose(rows_by_steps(math.reshape(x, [-1]), laid_out(x, offsets)[1]), [1, 0]), lengths(offsets)
 
@@ -53,7 +65,7 @@ def warpctc(
         offsets = last_level(levels or [], "Logits")
         scores, size = rows_by_steps(logits, laid_out(logits, offsets)[1]), lengths(offsets)
     else:
-        scores, size = logits, math.reshape(cast_to(logits_length, i64), [-1])
+        scores, size = logits, _lengths_of(logits_length, logits.type.shape[0], "Logits")
     loss = functional.ctc_loss(scores, labels, size, count, blank, "none", norm_by_times)
     return None, math.unsqueeze(loss, -1), []
 
@@ -74,12 +86,11 @@ def ctc_align(
         before = math.gather(flat, math.maximum(math.scale(place, 1, -1), _number(0)), 0)
         first = math.equal(place, math.gather(offsets, sequence_of_rows(offsets, x), 0))
         kept = _kept(flat, before, first, blank, merge_repeated)
-        total = math.sum(cast_to(kept, i64))
-        nothing = math.equal(total, _number(0))
-        rows = math.reshape(math.nonzero(math.logical_or(kept, math.logical_and(nothing, math.equal(place, _number(0))))), [-1])
-        found = math.where(nothing, dispatch.full((), -1, x.type.dtype), math.gather(flat, rows, 0))
+        nothing = math.equal(math.sum(cast_to(kept, i64), keepdim=True), _number(0))
+        rows = math.reshape(math.nonzero(math.concat([kept, nothing], 0)), [-1])
+        found = math.gather(math.concat([flat, dispatch.full((1,), -1, x.type.dtype)], 0), rows, 0)
         return math.unsqueeze(found, -1), None, [_offsets_of_kept(kept, offsets)]
-    size = math.reshape(cast_to(length, i64), [-1, 1])
+    size = math.unsqueeze(_lengths_of(length, x.type.shape[1], "Input"), -1)
     place = _numbers(x, 1, 1, -1)
     before = math.gather(x, math.reshape(math.maximum(math.scale(place, 1, -1), _number(0)), [-1]), 1)
     kept = math.logical_and(_kept(x, before, math.equal(place, _number(0)), blank, merge_repeated), math.less_than(place, size))

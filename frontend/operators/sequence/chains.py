@@ -52,7 +52,12 @@ def _by_steps(
         raise UnsupportedError(
             f"expected emissions [batch, steps, labels] beside the lengths of '{what}' but got the shape {list(emission.shape)}"
         )
-    size = math.reshape(cast_to(length, i64), [-1])
+    size = check_within(
+        math.reshape(cast_to(length, i64), [-1]),
+        emission.type.shape[1] + 1,
+        lambda low, high, most: ValueError(f"{what} expected lengths in [0, {most - 1}] but got some from {low} to {high}"),
+        wraps=False,
+    )
     steps = _numbers(emission.type.shape[1], [-1, 1])
     return math.transpose(emission, [1, 0, 2]), size, math.less_than(steps, math.unsqueeze(size, 0)), None
 

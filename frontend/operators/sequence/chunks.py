@@ -10,7 +10,7 @@ from polyreme.ir.types import f32, i64
 from polyreme.math.common import cast_to
 from polyreme.operators.arguments import Sizes, UnsupportedError
 from polyreme.operators.definition import operator, spelled
-from polyreme.operators.sequence.pooling import last_level
+from polyreme.operators.sequence.pooling import last_level, zeros_where_right
 from polyreme.tensor import Tensor
 
 # How many tags a scheme has for each type of chunks, and which of them begin one, stand inside, end one, and are one alone.
@@ -73,13 +73,13 @@ def _count(x: Tensor) -> Tensor:
 @operator(
     legacy=spelled(
         "chunk_eval",
-        {"Inference": "inference", "Label": "label", "SeqLength": "seq_length", "Inference@LOD": "levels"},
+        {"Inference": "inference", "Label": "label", "SeqLength": "seq_length", "Inference@LOD": "levels", "Label@LOD": "own"},
         "Precision Recall F1-Score NumInferChunks NumLabelChunks NumCorrectChunks",
     )
 )
 def chunk_eval(
-    inference: Tensor, label: Tensor, seq_length: Tensor | None = None, levels: list[Tensor] | None = None, *, num_chunk_types: int,
-    chunk_scheme: str = "IOB", excluded_chunk_types: Sizes = (),
+    inference: Tensor, label: Tensor, seq_length: Tensor | None = None, levels: list[Tensor] | None = None,
+    own: list[Tensor] | None = None, *, num_chunk_types: int, chunk_scheme: str = "IOB", excluded_chunk_types: Sizes = (),
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Precision, recall and their harmonic mean, float32 [1], of the chunks that `inference` spells beside those of `label`, and how many
     were found, how many there are, and how many are right, int64 [1]. Labels are sequences, or [batch, steps] with their lengths.
@@ -90,6 +90,8 @@ def chunk_eval(
     places = dispatch.call(nn.Iota, shape=(found.type.shape[0],), axis=0, dtype=i64)
     if seq_length is None:
         offsets = last_level(levels or [], "Inference")
+        differ = math.not_equal(offsets, last_level(own or [], "Label"))
+        offsets = math.add(offsets, zeros_where_right(differ, "chunk_eval expected labels as sequences of the lengths of the others"))
         marks = math.scatter_nd_add(math.zeros([found.type.shape[0] + 1], i64), math.unsqueeze(offsets, -1), math.ones_like(offsets))
         first, last = (math.greater_than(part, _number(0)) for part in (marks[:-1], marks[1:]))
         inside = math.greater_equal(places, _number(0))

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
+from polyreme.ir.dims import Dim
 from polyreme.ir.types import i64
-from polyreme.math.common import cast_to
+from polyreme.math.common import cast_to, check_within
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -25,6 +26,20 @@ def last_level(levels: Sequence[Tensor], what: str) -> Tensor:
             f"expected sequences in '{what}' but it has no levels of detail; declare the input with lod_level=1 and feed a LoDTensor"
         )
     return levels[-1]
+
+
+def zeros_where_right(wrong: Tensor, why: str) -> Tensor:
+    """int64 zeros of the shape of `wrong`. Where that holds it is a ValueError, of a program one of the run, which has to use the zeros."""
+    made: Tensor = check_within(cast_to(wrong, i64), 1, lambda low, high, size: ValueError(why), wraps=False)
+    return made
+
+
+def with_as_many(x: Tensor, one: Dim, other: Dim, why: str) -> Tensor:
+    """`x`, int64, where two sizes are equal, and otherwise an error as in `zeros_where_right`."""
+    if one == other:
+        return x
+    counts = [dispatch.call(nn.DimValue, size=size, dtype=i64) for size in (one, other)]
+    return math.add(x, zeros_where_right(math.not_equal(*counts), why))
 
 
 def sequence_of_rows(offsets: Tensor, rows: Tensor) -> Tensor:
@@ -45,6 +60,16 @@ def sum_of_sequences(x: Tensor, offsets: Tensor) -> Tensor:
     """The sums of the rows of each sequence [sequences, ...]."""
     start = dispatch.full((offsets.type.shape[0] - 1, *x.type.shape[1:]), 0, x.type.dtype)
     return math.index_add(start, sequence_of_rows(offsets, x), 0, x)
+
+
+def rows_or(x: Tensor, places: Tensor, inside: Tensor, filler: Tensor) -> Tensor:
+    """The rows of `x` at `places`, and the row `filler` where `inside`, of the same shape, is false: `x` may have no rows at all."""
+    rows, width = x.type.shape[0], x.type.shape[1:]
+    behind = dispatch.call(nn.DimValue, size=rows, dtype=i64)
+    held = math.reshape(math.where(inside, places, behind), [-1])
+    row = math.add(math.reshape(filler, [1, *filler.type.shape]), dispatch.full((1, *width), 0, x.type.dtype))
+    taken = math.gather(math.concat([x, row], 0), held, 0)
+    return taken if places.ndim == 1 else math.reshape(taken, [*places.type.shape, *width])
 
 
 def peaks(x: Tensor, offsets: Tensor) -> Tensor:
@@ -90,8 +115,10 @@ def sequence_pool(
         made = peaks(x, offsets)
     elif kind in ("FIRST", "LAST"):
         place = offsets[:-1] if kind == "FIRST" else math.scale(offsets[1:], 1, -1)
-        limit = dispatch.call(nn.DimValue, size=x.type.shape[0], dtype=i64)
-        made = math.gather(x, math.maximum(math.minimum(place, math.scale(limit, 1, -1)), math.zeros_like(place)), 0)
+        # Only of sequences that have rows, as there may be none to read.
+        some_rows = math.reshape(math.nonzero(math.greater_than(size, math.zeros_like(size))), [-1])
+        filler = dispatch.full((size.type.shape[0], *x.type.shape[1:]), pad_value, x.type.dtype)
+        return math.scatter(filler, some_rows, math.gather(x, math.gather(place, some_rows, 0), 0)), None, given[:-1]
     else:
         raise UnsupportedError(f"expected the pooltype SUM, AVERAGE, SQRT, MAX, FIRST or LAST but got '{pooltype}'")
     empty = per_sequence(math.equal(size, math.zeros_like(size)), x).astype("bool")

@@ -10,8 +10,13 @@ from polyreme.ir.types import i64
 from polyreme.math.common import cast_to
 from polyreme.operators.arguments import Sizes, UnsupportedError
 from polyreme.operators.definition import operator, spelled
-from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of_rows
+from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of_rows, with_as_many, zeros_where_right
 from polyreme.tensor import Tensor
+
+_ONE_EACH = "{} expected a row of 'X' for each sequence of 'Y'"
+_OFFSETS = "lod_reset expected offsets that rise to the number of rows"
+
+
 
 
 def counted(rows: Tensor) -> Tensor:
@@ -48,6 +53,7 @@ def sequence_expand(
     parts = y if place == len(given) - 1 else given[place + 1][1:]
     whole = sequence_of_rows(given[place], parts)
     if not own:
+        whole = with_as_many(whole, x.type.shape[0], given[place].type.shape[0] - 1, _ONE_EACH.format("sequence_expand"))
         return math.gather(x, whole, 0), []
     starts, ends = (math.gather(part, whole, 0) for part in (own[0][:-1], own[0][1:]))
     return math.gather(x, rows_between(starts, ends, x), 0), [offsets_of(math.subtract(ends, starts))]
@@ -60,7 +66,8 @@ def sequence_expand_as(x: Tensor, y: Tensor, levels: list[Tensor] | None = None)
     last_level(given, "Y")
     if len(given) != 1:
         raise UnsupportedError(f"expected one level of detail in 'Y' of 'sequence_expand_as' but it has {len(given)}")
-    return math.gather(x, sequence_of_rows(given[0], y), 0), given
+    whole = with_as_many(sequence_of_rows(given[0], y), x.type.shape[0], given[0].type.shape[0] - 1, _ONE_EACH.format("sequence_expand_as"))
+    return math.gather(x, whole, 0), given
 
 
 @operator(legacy=spelled("sequence_reverse", {"X": "x", "X@LOD": "levels"}, "Y"))
@@ -111,11 +118,21 @@ def lod_reset(
     """`x` with the levels of `y`; where it has none, with one whose offsets are the values of `y`, or `target_lod`, which with `append`
     stands below those that `x` has.
     """
+    rows = x.type.shape[0]
     if levels:
-        return x, levels
+        last = with_as_many(levels[-1], rows, y.type.shape[0] if y is not None else rows, _OFFSETS)
+        return x, [*levels[:-1], last]
     above = list(own or []) if append else []
     if y is not None:
-        return x, [*above, math.reshape(cast_to(y, i64), [-1])]
+        return x, [*above, _of_rows(math.reshape(cast_to(y, i64), [-1]), x)]
     if len(target_lod) < 2 or target_lod[0] != 0:
         raise UnsupportedError(f"expected a target_lod of offsets, which start with 0, but got {list(target_lod)}")
-    return x, [*above, dispatch.constant(np.array(target_lod, "int64"))]
+    return x, [*above, _of_rows(dispatch.constant(np.array(target_lod, "int64")), x)]
+
+
+def _of_rows(offsets: Tensor, x: Tensor) -> Tensor:
+    """The offsets, which must rise from 0 to the number of rows of `x`."""
+    ends = [dispatch.full((1,), 0, i64), math.reshape(dispatch.call(nn.DimValue, size=x.type.shape[0], dtype=i64), [1])]
+    first, last = (math.not_equal(offsets[part], end) for part, end in zip((slice(0, 1), slice(-1, None)), ends, strict=True))
+    falls = math.less_than(lengths(offsets), dispatch.full((), 0, i64))
+    return math.add(offsets, zeros_where_right(math.concat([math.logical_or(first, last), falls], 0), _OFFSETS))

@@ -39,6 +39,13 @@ class LoDTensor:
         if lod:
             self.set_lod(lod)
 
+    @classmethod
+    def _made(cls, array: Any, lod: Sequence[Sequence[int]]) -> LoDTensor:
+        """What a program gave: levels as in `set_lod`, of which each may be without any sequence."""
+        found = cls(array)
+        found._set_levels(lod, 0)
+        return found
+
     # --- contents
 
     def set(self, array: Any, place: Any = None, zero_copy: bool = False) -> None:
@@ -94,8 +101,11 @@ class LoDTensor:
 
     def set_lod(self, lod: Iterable[Sequence[int]]) -> None:
         """Set the levels, as offsets; a ValueError where they are no offsets of one another, or not of this tensor's rows."""
+        self._set_levels(lod, 1)
+
+    def _set_levels(self, lod: Iterable[Sequence[int]], least: int) -> None:
         levels = [[int(v) for v in level] for level in lod]
-        fault = _fault(levels, self._get())
+        fault = _fault(levels, self._get(), least)
         if fault is not None:
             raise ValueError(f"expected offsets of sequences, each level those of the one below, but {fault}: {levels}")
         self._lod = levels
@@ -119,10 +129,10 @@ class LoDTensor:
         return f"LoDTensor(shape={list(held.shape)}, dtype={held.dtype}, lod={self._lod},\n{held})"
 
 
-def _fault(levels: Levels, array: Array | None) -> str | None:
-    """What is wrong with levels, if something is."""
+def _fault(levels: Levels, array: Array | None, least: int = 1) -> str | None:
+    """What is wrong with levels of at least so many sequences, if something is."""
     for i, level in enumerate(levels):
-        if len(level) < 2 or level[0] != 0:
+        if len(level) <= least or level[0] != 0:
             return f"level {i} does not start with 0 and name a sequence"
         if any(a > b for a, b in zip(level, level[1:], strict=False)):
             return f"level {i} falls"
