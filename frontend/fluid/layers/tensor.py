@@ -199,11 +199,12 @@ def argmax(x: Any, axis: int = 0) -> Any:
 
 @takes("input")
 def argsort(input: Any, axis: int = -1, descending: bool = False, name: str | None = None) -> tuple[Any, Any]:
-    """The elements in order along `axis`, and where they stood, int64."""
+    """The elements in order along `axis`, and where they stood, int64. No gradient flows through either."""
     helper = LayerHelper("argsort", name=name)
-    out = helper.create_variable_for_type_inference(input.dtype)
+    out = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
     indices = helper.create_variable_for_type_inference("int64", stop_gradient=True)
-    helper.append_op("argsort", {"X": input}, {"Out": out, "Indices": indices}, {"axis": axis, "descending": descending})
+    attrs = {"axis": axis, "descending": descending}
+    helper.append_op("argsort", {"X": input}, {"Out": out, "Indices": indices}, attrs, stop_gradient=True)
     return out, indices
 
 
