@@ -113,7 +113,7 @@ def words_are_drawn_and_go_on(fluid, np):
 
         return outcome(fluid, np, apply, start)
 
-    found = {str(n): drawn(n, 1e-4) for n in (3, 1, 6)}
+    found = {str(n): drawn(n, 1e-6) for n in (3, 1, 6)}
     for seed in (None, 7):
         ids = drawn(40, None, seed, 9)["values"][1]
         some = len(set(ids.ravel().tolist())) > 2
