@@ -129,15 +129,18 @@ class ChunkEvaluator(MetricBase):
 
     def __init__(self, name: str | None = None):
         super().__init__(name)
-        self.num_infer_chunks, self.num_label_chunks, self.num_correct_chunks = 0, 0, 0
+        self.num_infer_chunks: Any = 0
+        self.num_label_chunks: Any = 0
+        self.num_correct_chunks: Any = 0
 
     def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:  # type: ignore[override]
-        """Count the chunks of a batch: inferred, labelled, and both."""
-        self.num_infer_chunks += int(np.asarray(num_infer_chunks).reshape(-1)[0])
-        self.num_label_chunks += int(np.asarray(num_label_chunks).reshape(-1)[0])
-        self.num_correct_chunks += int(np.asarray(num_correct_chunks).reshape(-1)[0])
+        """Count the chunks of a batch: inferred, labelled, and both. Each is a number or an array of one, as a run fetches it."""
+        self.num_infer_chunks = self.num_infer_chunks + num_infer_chunks
+        self.num_label_chunks = self.num_label_chunks + num_label_chunks
+        self.num_correct_chunks = self.num_correct_chunks + num_correct_chunks
 
-    def eval(self) -> tuple[float, float, float]:
+    def eval(self) -> tuple[Any, Any, Any]:
+        """Numbers, or arrays of one where the counts came as such."""
         precision = self.num_correct_chunks / self.num_infer_chunks if self.num_infer_chunks else 0.0
         recall = self.num_correct_chunks / self.num_label_chunks if self.num_label_chunks else 0.0
         both = precision + recall
