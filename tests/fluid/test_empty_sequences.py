@@ -20,6 +20,7 @@ from tests.fluid_api.cases_layers import attr, fed, given, rows
 # Names of `fluid.layers` that take no sequence without rows in 1.8.5, and what it does.
 REFUSED = {
     "box_clip": "refuses an image without boxes", "distribute_fpn_proposals": "refuses an image without regions",
+    "multiclass_nms": "refuses an image without boxes, which are sequences",
     "row_conv": "refuses a sequence without rows", "rpn_target_assign": "refuses an image without true boxes",
     "retinanet_target_assign": "refuses an image without true boxes",
     "ssd_loss": "refuses an image without true boxes, by bipartite_match",

@@ -352,6 +352,8 @@ def images_in_which_nothing_is_found(fluid, np):
     return {
         "chosen": over(fluid, np, lambda L, b, s: still(L.multiclass_nms(b, s, 0.01, 10, 7)), *[
             [boxes(np, len(n), 6), scored(n, 3, 6)] for n in ALL]),
+        "chosen of sequences": over(fluid, np, lambda L, b, s: still(L.multiclass_nms(b, s, 0.01, 10, 7, normalized=False)), *[
+            [(boxes(np, sum(n), 3) * 20, [n]), (draw(np, sum(n), 3, low=0, high=1), [n])] for n in ([2, 1, 3], [4])]),
         "by a matrix": over(fluid, np, lambda L, b, s: still(list(L.matrix_nms(b, s, 0.01, 0.0, 10, 7, return_index=True))), *[
             [boxes(np, len(n), 6), scored(n, 3, 6)] for n in ALL]),
         "merged": over(fluid, np, lambda L, b, s: still(L.locality_aware_nms(b, s, 0.01, 10, 7)), *[

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,14 @@ from polyreme.tensor import Tensor
 __all__ = ["SEQUENCES", "Kinds", "watched"]
 
 SEQUENCES = ("empty", "one", "ragged")
+# Operators that read the levels of whatever there is: arrays, and one that counts.
+_OF_ANYTHING = {"fill_constant_batch_size_like", "lod_array_length", "read_from_array", "tensor_array_to_tensor", "write_to_array"}
 
 
 @dataclass
 class Kinds:
     """Of one name: the kinds of shapes that there were, how long the sequences of each were, and whether it works on sequences at all,
-    which it does where it appends an operator that reads levels of detail or gives some.
+    which it does where it appends an operator that reads their levels.
     """
 
     shapes: set[Any] = field(default_factory=set)
@@ -48,8 +49,8 @@ def _shape_of(value: Any) -> tuple[Any, tuple[tuple[int, ...], ...]]:
 
 
 def _is_of_sequences(op: Any) -> bool:
-    spelling = LEGACY.get(op.type)
-    return spelling is not None and any(slot.endswith(LOD) for slot in (*spelling[1].inputs, *spelling[1].outputs))
+    spelling = None if op.type in _OF_ANYTHING else LEGACY.get(op.type)
+    return spelling is not None and any(slot.endswith(LOD) for slot in spelling[1].inputs)
 
 
 @contextmanager
@@ -70,11 +71,10 @@ def watched(names: Sequence[str]) -> Iterator[dict[str, Kinds]]:
     def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             note(name, args)
-            blocks = fluid.default_main_program().blocks
-            before = [len(block.ops) for block in blocks]
+            block = fluid.default_main_program().current_block()
+            before = set(map(id, block.ops))
             made = function(*args, **kwargs)
-            after = [op for block, count in zip_longest(blocks, before, fillvalue=0) for op in block.ops[count:]]
-            found[name].of_sequences |= any(map(_is_of_sequences, after))
+            found[name].of_sequences |= any(_is_of_sequences(op) for op in block.ops if id(op) not in before)
             return made
 
         return call

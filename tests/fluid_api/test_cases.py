@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import polyreme.fluid as fluid
-from tests.coverage_fluid import OUT_OF_SCOPE, TOLD, reason, survey
+from polyreme.fluid.layers import labelling, regions, sequence_lod
+from tests.coverage_fluid import NEVER, OUT_OF_SCOPE, TOLD, reason, survey
+from tests.fluid.test_empty_sequences import REFUSED
 from tests.fluid_api.record import run_under_paddle, stored
 from tests.fluid_api.table import differences, load
 
@@ -75,6 +77,21 @@ def test_a_program_of_the_fluid_time_gives_what_paddle_gave(name: str, kept: dic
 def test_what_is_kept_is_what_paddle_gives(kept: dict[str, Any]) -> None:
     for i, (fingerprint, outcome) in run_under_paddle().items():
         assert kept[i][0] == fingerprint and not differences(outcome, kept[i][1]), i
+
+
+def test_functions_of_sequences_have_cases_of_some_without_rows() -> None:
+    named = {name.rpartition(".")[2] for case in CASES.values() if case.function.__module__.endswith("cases_empty") for name in case.names}
+    of_images = {"deformable_conv", "im2sequence"}
+    asked = {*sequence_lod.__all__, *labelling.__all__, *regions.__all__} - of_images
+    assert asked - named == {name for name in REFUSED if name in asked}
+
+
+@pytest.mark.slow
+def test_names_of_sequences_go_over_sequences_of_all_kinds() -> None:
+    rows = survey()
+    assert {row.name: row.lacking for row in rows.values() if row.lacking} == {}
+    assert {row.name: row.wrong for row in rows.values() if row.wrong} == {}
+    assert all(rows["paddle.fluid.layers." + name].kinds.of_sequences for name in NEVER)
 
 
 def test_a_name_that_is_not_there_has_a_reason() -> None:
