@@ -29,7 +29,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import Problem, find_problem
 
 # Lanes of whole vectors for each pixel, up to which a convolution of single pixels is a matrix product.
-MOST_LANES_OF_PIXELS = 1.1
+MOST_LANES_OF_PIXELS = 1.05
 
 
 def build_nchw_conv(request: Request) -> KernelPlan | None:
@@ -59,10 +59,13 @@ def find_image(request: Request) -> NchwImage | None:
 
 
 def _fills_vectors(request: Request, lanes: int) -> bool:
-    """Whether single pixels are convolved that fill whole vectors, nearly: a matrix product whose lanes they are does better."""
+    """Whether single pixels are convolved that fill whole vectors, nearly, to several channels: a matrix product whose lanes they are does
+    better.
+    """
     joined = join_pixels(request)
-    pixels = joined.result_types[0].shape[-1]
-    return joined is not request and isinstance(pixels, int) and -(-pixels // lanes) * lanes <= MOST_LANES_OF_PIXELS * pixels
+    *_, channels, pixels = joined.result_types[0].shape
+    fills = isinstance(pixels, int) and -(-pixels // lanes) * lanes <= MOST_LANES_OF_PIXELS * pixels
+    return joined is not request and fills and channels != 1
 
 
 def _image(p: Problem) -> NchwImage | None:

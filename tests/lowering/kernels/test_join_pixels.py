@@ -86,3 +86,13 @@ def test_known_images_whose_pixels_fill_vectors_are_products(height: int, width:
     check_native(module, inputs, expected, f32, TARGETS["x86-64-avx2"])
     _, builders = to_kernels(module, TARGETS["x86-64-avx2"])
     assert builders == [builder]
+
+
+def test_one_channel_of_known_images_is_no_product() -> None:
+    types = [TensorType((1, CHANNELS, 16, 16), f32), TensorType((1, CHANNELS, 1, 1), f32)]
+
+    def make(build: Any, x: Any, w: Any) -> Any:
+        seen = build(tensor.Window, x, axes=(2, 3), sizes=(1, 1), strides=(1, 1), dilations=(1, 1))
+        return build(tensor.Contract, seen, w, spec="NCabmn,OCmn->NOab")
+
+    assert to_kernels(root_of(types, make), TARGETS["x86-64-avx2"])[1] == ["conv"]
