@@ -448,7 +448,7 @@ class CompiledModule:
         with reported(f"compile {self.name}"), without_collections(), EarlyObjects(self.target, natives=natives) as early:
             if "lowered" not in self.__dict__ and not isinstance(self.target, GpuTarget) and not config.is_watched():
                 self.lowered = lower(self.module, self.target, "kernel", self.verify, prepare=self.prepare, progress=early.planned)
-            final = Program.of(self.lowered)
+            final = Program.of(self.lowered, leaves=early.same.known)
             constants = outline_constants(final)
             return build_artifact(final, self.target, self.name, constants, room=self.room, early=early, library=self.library)
 

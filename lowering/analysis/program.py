@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
@@ -22,12 +22,12 @@ class Program:
         self.functions = (main, *kernels)
 
     @staticmethod
-    def of(module: Module, name: str = "main") -> Program:
-        """The program that starts at the function called `name`."""
+    def of(module: Module, name: str = "main", leaves: Collection[Func] = ()) -> Program:
+        """The program that starts at the function called `name`. `leaves` are kernels of which it is known that they call nobody."""
         start = module.function(name)
         main: Func = start.clone()
         main.attributes["sym_name"] = "main"
-        return Program(main, _called(module, start))
+        return Program(main, _called(module, start, leaves))
 
     def function(self, name: str = "main") -> Func:
         """The function called `name`."""
@@ -39,7 +39,7 @@ def has_prepare(module: Module) -> bool:
     return any(func.sym_name == "prepare" for func in module.functions)
 
 
-def _called(module: Module, caller: Func) -> list[Func]:
+def _called(module: Module, caller: Func, leaves: Collection[Func]) -> list[Func]:
     """The functions that `caller` calls, directly or not."""
     functions = {func.sym_name: func for func in module.functions}
     found: dict[str, Func] = {}
@@ -51,5 +51,6 @@ def _called(module: Module, caller: Func) -> list[Func]:
                 if name not in functions:
                     raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location, code="E0212")
                 found[name] = functions[name]
-                waiting.append(functions[name])
+                if functions[name] not in leaves:
+                    waiting.append(functions[name])
     return [func for func in module.functions if func.sym_name in found]

@@ -17,6 +17,7 @@ from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble, load_llvm, version
 from polyreme.lowering.emit.llvm.emit_module import LEAST_OPS, Part, emit_llvm, split_llvm
+from polyreme.lowering.emit.llvm.facts import gather_facts
 from polyreme.lowering.emit.llvm.same_code import SameCode
 from polyreme.lowering.link.runtime import Cache, cache_in, digest_of
 from polyreme.lowering.link.workers import EarlyWorks, share_out, workers_for
@@ -71,8 +72,10 @@ class EarlyObjects:
     def planned(self, main: Func, kernels: Sequence[Func]) -> None:
         """So far `main` has come; it calls these kernels, in the order in which they were planned."""
         self._program = Program(main, kernels)
+        # Code of a processor is of kernels that call nobody.
+        facts = gather_facts(kernels[self._looked_at :], self.same.known)
         for func in kernels[self._looked_at :]:
-            ops = sum(1 for _ in func.walk())
+            ops = facts[func.sym_name].ops
             if ops >= LEAST_OPS and self.same.first(func, ops) is func:
                 self._numbers[func.sym_name] = self._works.add(partial(self._object, func.sym_name))
                 self._waiting += ops

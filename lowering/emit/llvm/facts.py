@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel.effects import root_of, written_by
-from polyreme.ir.builtin import Func, Module
+from polyreme.ir.builtin import Func
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type
-from polyreme.lowering.analysis.program import Program
 
 # Most ops of a kernel are of these: they only make values.
 SILENT: frozenset[type[Op]] = frozenset(
@@ -93,9 +95,11 @@ def bytes_of(buffer: Type) -> Dim:
     return product(buffer.shape) * buffer.dtype.bytes
 
 
-def gather_facts(module: Module | Program) -> dict[str, Facts]:
-    """Facts of every function; callees come before callers, because kernels do not recurse."""
-    functions = {f.sym_name: f for f in module.functions}
+def gather_facts(among: Iterable[Func], known: dict[Func, Facts] | None = None) -> dict[str, Facts]:
+    """Facts of every function; callees are among them, and come before callers, because kernels do not recurse. Those of kernels that call
+    nobody are looked up in `known`, and kept there: kernels do not change once they are planned.
+    """
+    functions = {f.sym_name: f for f in among}
     facts: dict[str, Facts] = {}
     shared: dict[str, set[int]] = {name: set() for name in functions}
 
@@ -104,6 +108,9 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
         if name in path:
             raise PolyremeError(f"expected kernels without recursion but '@{name}' calls itself", func.location, code="E0408")
         if name in facts:
+            return facts[name]
+        if known is not None and func in known:
+            facts[name] = replace(known[func])
             return facts[name]
         pool = False
         sizes: dict[Expr, None] = {}
@@ -134,6 +141,8 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
                 targets = list(written_by(op))
             written.update(position[root_of(v)] for v in targets if root_of(v) in position)
         facts[name] = Facts(pool, tuple(sizes), frozenset(written), frozenset(), count, frozenset(calls))
+        if known is not None and not calls and name != "main":
+            known[func] = replace(facts[name])
         return facts[name]
 
     for func in functions.values():

@@ -80,7 +80,7 @@ class Emission:
         self.target = target
         self.name = name
         self.main = module.function("main")
-        self.facts = gather_facts(module)
+        self.facts = gather_facts(module.functions, same.known if same is not None else None)
         self._same = same
         if same is not None:
             self._join_promises(same)

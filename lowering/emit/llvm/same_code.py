@@ -14,6 +14,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import BufferType, Type
+from polyreme.lowering.emit.llvm.facts import Facts
 
 __all__ = ["SameCode"]
 
@@ -22,6 +23,8 @@ class SameCode:
     """Which kernels are one code, of those that it was asked about so far."""
 
     def __init__(self) -> None:
+        # What `gather_facts` has found of kernels.
+        self.known: dict[Func, Facts] = {}
         self._first: dict[Func, Func] = {}
         self._alike: dict[tuple[int, int], list[Func]] = {}
 
