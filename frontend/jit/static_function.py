@@ -53,6 +53,8 @@ MOST_SIGNATURES = 1024
 MOST_PROGRAMS = 8
 # So often a number that the function reads may be another one before calls are gathered: there it is an argument.
 MOST_NUMBERS = 2
+# So many signatures that differ in texts and objects may wait for a second call before further ones are gathered: one may be new at each.
+MOST_WAITING = 64
 # So many signatures are tried that turn out to be no whole programs for one reason; others are gathered at once then.
 MOST_REFUSED = 3
 LOCATED_CALLS = 3
@@ -138,6 +140,7 @@ class _Calls:
     refused: dict[Shapes, str] = field(default_factory=dict)  # why calls of these sizes are none, where others may be
     sized: bool = False  # whether some sizes are free, so that a program may be for others than those of a call
     made: int = 0  # how often a program was made
+    again: bool = False  # whether one was run at a second call
     numbered: Axes = frozenset()  # axes whose sizes the function wants to know: they are numbers though they may be others at the next call
 
 
@@ -168,6 +171,7 @@ class StaticFunction(CompiledFunction):
         self._gathered_calls = 0
         self._refused: dict[tuple[str, int, str], int] = {}  # how many signatures are no whole programs, by place and reason
         self._captured: dict[Any, int] = {}  # how many programs there are of signatures that differ in numbers only
+        self._waiting: dict[Any, list[_Calls]] = {}  # what is known of signatures that differ in texts and objects only
         self._never_whole = False  # since so many signatures were none for one reason
         # The arguments that were traced last: what is saved where no spec says more.
         self.last_arguments: tuple[Template, list[TensorType], list[bool]] | None = None
@@ -282,6 +286,7 @@ class StaticFunction(CompiledFunction):
                     continue
                 found = whole.check(given)
                 if found is not None:
+                    calls.again = True
                     return self._called(whole, found, tensors, args, kwargs)
             if calls.gathered:
                 return self._gather(args, kwargs)
@@ -307,6 +312,7 @@ class StaticFunction(CompiledFunction):
             if len(self._calls) >= MOST_SIGNATURES:
                 self._calls.clear()
                 self._recent.clear()
+                self._waiting.clear()
             calls = self._calls[signature] = _Calls(sized=not all(type.is_static for type in types))
         return calls
 
@@ -364,10 +370,13 @@ class StaticFunction(CompiledFunction):
         for whole in fitting:
             found = whole.check(given)
             if found is not None:
+                calls.again = True
                 calls.wholes.remove(whole)
                 calls.wholes.insert(0, whole)
                 return self._called(whole, found, inputs, args, kwargs)
         reason = calls.gathered or calls.refused.get(shapes) or self._keeps_changing(calls, fitting, given)
+        if not reason and not calls.made and not self.full_graph and self._is_one_of_many(calls, template, types):
+            reason = self._refuse(NotWhole("its arguments are other texts or objects at call after call", _location(self._function)))
         if not reason and calls.made >= MOST_SIZES and not self.full_graph:
             reason = self._refuse(NotWhole("its arguments have other sizes at call after call", _location(self._function)))
         if not reason:
@@ -411,6 +420,16 @@ class StaticFunction(CompiledFunction):
             calls.gathered = reason
         return self._gather(args, kwargs)
 
+
+    def _is_one_of_many(self, calls: _Calls, template: Template, types: Sequence[TensorType]) -> bool:
+        """Whether many signatures that differ from a new one in texts and objects only wait for a second call."""
+        waiting = self._waiting.setdefault((_with_kinds(template), tuple(map(str, types))), [])
+        if len(waiting) >= MOST_WAITING:
+            waiting[:] = [known for known in waiting if not known.again]
+        if len(waiting) >= MOST_WAITING:
+            return True
+        waiting.append(calls)
+        return False
 
     def _called(self, whole: Whole, found: tuple[Any, ...], inputs: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result by a program whose guards hold."""
@@ -510,11 +529,14 @@ class StaticFunction(CompiledFunction):
         return call_gathered(self._function, args, kwargs, self._segments, locating=self._gathered_calls <= LOCATED_CALLS)
 
     def _capture(self, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], moving: Container[str]) -> Whole:
-        shape = _without_numbers(template), tuple(map(str, types))
+        # One program is asked for: none is refused for the sake of NumPy's numbers.
+        numbers = _PYTHON_NUMBERS if self.full_graph else _NUMBERS
+        shape = _without_numbers(template, numbers), tuple(map(str, types))
         times = self._captured[shape] = self._captured.get(shape, 0) + 1
         # Integers often choose between a few ways; other numbers come from a schedule as a rule.
         if times > (MOST_PROGRAMS if self.full_graph or not _has_float(template) else MOST_NUMBERS + 1):
-            raise NotWhole("its arguments have other numbers at call after call", _location(self._function))
+            reason = "its arguments have other numbers" if _has_number(template) else "what it reads is another"
+            raise NotWhole(f"{reason} at call after call", _location(self._function))
         self.last_arguments = (
             template,
             list(types) if self.input_spec is not None else [t.type for t in inputs],
@@ -714,21 +736,38 @@ def _may_wait(whole: Whole) -> bool:
 
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
+_PYTHON_NUMBERS = (int, float, complex)
+_NUMBERS = (*_PYTHON_NUMBERS, np.number)
 
 
-def _without_numbers(template: Template) -> Any:
-    """A template in which numbers are only said to be some."""
+def _without_numbers(template: Template, kinds: tuple[type, ...]) -> Any:
+    """A template in which numbers of these kinds are only said to be some."""
     if isinstance(template, Nested):
-        return template.kind, template.keys, tuple(map(_without_numbers, template.parts))
-    if isinstance(template, Plain) and isinstance(template.value, (int, float)) and not isinstance(template.value, bool):
+        return template.kind, template.keys, tuple([_without_numbers(part, kinds) for part in template.parts])
+    if isinstance(template, Plain) and isinstance(template.value, kinds) and not isinstance(template.value, bool):
         return type(template.value)
     return template
+
+
+def _with_kinds(template: Template) -> Any:
+    """A template in which it is only said of what kind texts and objects are; flags are as they are."""
+    if isinstance(template, Nested):
+        return template.kind, template.keys, tuple(map(_with_kinds, template.parts))
+    if not isinstance(template, Plain) or isinstance(template.value, (bool, type(None))):
+        return template
+    return type(template.value)
+
+
+def _has_number(template: Template) -> bool:
+    if isinstance(template, Nested):
+        return any(map(_has_number, template.parts))
+    return isinstance(template, Plain) and isinstance(template.value, _NUMBERS) and not isinstance(template.value, bool)
 
 
 def _has_float(template: Template) -> bool:
     if isinstance(template, Nested):
         return any(map(_has_float, template.parts))
-    return isinstance(template, Plain) and isinstance(template.value, (float, complex))
+    return isinstance(template, Plain) and isinstance(template.value, (float, complex, np.inexact))
 
 
 def _check_specs(specs: Any) -> list[Any] | None:

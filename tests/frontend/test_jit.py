@@ -173,6 +173,35 @@ def test_a_function_whose_sizes_must_be_numbers_and_keep_changing_is_gathered(mo
     assert "its arguments have other sizes at call after call" in str(paddle.jit.explain(function))
 
 
+@pytest.mark.parametrize("make", [str, lambda i: Net(), lambda i: np.float32(i + 0.5)], ids=["texts", "objects", "numbers"])
+def test_arguments_that_are_others_at_each_call_come_to_be_gathered(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyreme.jit.static_function.MOST_WAITING", 4)
+
+    @paddle.jit.to_static
+    def function(x: Any, other: Any) -> Any:
+        return x * (float(other) if isinstance(other, np.float32) else 2)
+
+    for i in range(8):
+        made = make(i)
+        close(function(paddle.ones([3]), made), paddle.full([3], i + 0.5 if isinstance(made, np.float32) else 2.0))
+    said = str(paddle.jit.explain(function))
+    assert int(said.split(": ")[1].split()[0]) <= 4
+    assert "at call after call" in said
+
+
+def test_arguments_that_come_again_keep_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyreme.jit.static_function.MOST_WAITING", 4)
+
+    @paddle.jit.to_static
+    def function(x: Any, name: str) -> Any:
+        return x * len(name)
+
+    for count in range(1, 8):
+        for _ in range(2):
+            close(function(paddle.ones([3]), "a" * count), paddle.full([3], float(count)))
+    assert len(function.programs()) == 7
+
+
 def test_gradients_that_free_sizes_do_not_go_with_are_made_for_numbers() -> None:
     def function(x: Any) -> Any:
         z = x * 1
