@@ -23,6 +23,7 @@ EXAMPLES = (
     ("The module after one of them, with the lines of the model", "polyreme inspect examples/lenet.py:LeNet --after fuse --locations"),
     ("What it asks of free sizes, and which lines do", "polyreme inspect examples/lenet.py:LeNet --constraints"),
     ("Which buffers share memory, and when the most is live", "polyreme inspect examples/lenet.py:LeNet --memory"),
+    ("What a step of training holds", "polyreme inspect train.py:step --memory --input 'x=f32[64,784]' --input 'labels=i64[64]'"),
     ("Who computes what, and how", "polyreme inspect examples/lenet.py:LeNet --schedules --input 'image=f32[8,1,28,28]'"),
     ("Each root with its schedule", "polyreme inspect examples/lenet.py:LeNet --level schedule --input 'image=f32[8,1,28,28]'"),
     ("Why a root is computed as it is", "polyreme inspect examples/lenet.py:LeNet --why --input 'image=f32[8,1,28,28]'"),
@@ -78,7 +79,7 @@ def command(
     found = find_model(model, inputs)
     # A saved model runs with its weights in the code.
     runs = (lambda: found.module(freeze=True)) if found.kind in ("saved", "paddle") else None
-    seen = Inspection(found.module(freeze=frozen), as_target(target), frozen=runs)
+    seen = Inspection(found.module(freeze=frozen, steps=True), as_target(target), frozen=runs)
     with progress(found.name), own.in_the_pipeline():
         if passes:
             text = "".join(f"{step}\n" for step in seen.passes)

@@ -64,16 +64,18 @@ class LoadedModel:
     value: Any
     specs: Sequence[InputSpec] = ()
 
-    def module(self, freeze: bool = False) -> Module:
-        """The model's IR; weights are arguments, or with `freeze` constants. A library has none."""
-        from polyreme.compiled.inspection import model_module
+    def module(self, freeze: bool = False, steps: bool = False) -> Module:
+        """The model's IR; weights are arguments, or with `freeze` constants. A library has none. With `steps` the model may be a function
+        that takes a step of training.
+        """
+        from polyreme.compiled.inspection import inspected_module, model_module
 
         if self.kind == "library":
             raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR", code="E0002")
         if self.kind == "ir" and self.specs:
             raise PolyremeError(f"expected no --input with IR text: '{self.name}' says itself what it takes", code="E0002")
         with redirect_stdout(sys.stderr):  # what the model prints is no result of ours
-            return model_module(self.value, list(self.specs) or None, freeze)
+            return (inspected_module if steps else model_module)(self.value, list(self.specs) or None, freeze)
 
 
 def find_model(text: str, specs: Sequence[InputSpec] = ()) -> LoadedModel:

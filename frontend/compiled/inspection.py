@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from polyreme.ir.builtin import Func, Module
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from polyreme.lowering.debug.constraints import Constraints
     from polyreme.lowering.debug.memory_report import MemoryReport
 
-__all__ = ["Inspection", "inspect"]
+__all__ = ["Inspection", "inspect", "inspected_module"]
 
 LEVELS = ("nn", "tensor", "schedule", "kernel", "llvm", "asm", "ptx")
 # Levels that are modules.
@@ -238,7 +239,27 @@ def inspect(net: Any, input_spec: Sequence[Any] | None = None, target: Any = Non
     """
     backward = getattr(net, "backward_function", None)
     frozen = None if getattr(net, "fixed", None) is None else lambda: model_module(net, input_spec, freeze=True)
-    return Inspection(model_module(net, input_spec), as_target(target), None if backward is None else lambda: backward(input_spec), frozen)
+    module = inspected_module(net, input_spec)
+    return Inspection(module, as_target(target), None if backward is None else lambda: backward(input_spec), frozen)
+
+
+def inspected_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:
+    """As `model_module`; of a function that takes a whole step of training, what `to_static(full_graph=True)` runs: it is captured, and
+    the step is not taken.
+    """
+    from polyreme.jit.static_function import StaticFunction
+    from polyreme.jit.traced import BackwardTraceError
+
+    try:
+        return model_module(net, input_spec, freeze)
+    except BackwardTraceError:
+        if isinstance(net, StaticFunction):
+            step = StaticFunction(net.dygraph_function, net.input_spec, net.layer, full_graph=True)
+        elif isinstance(net, (FunctionType, MethodType)):
+            step = StaticFunction(net, full_graph=True)
+        else:
+            raise
+        return step.captured(input_spec).traced.module()
 
 
 def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:

@@ -8,12 +8,13 @@ call for which no program's guards hold is captured again; one that cannot be ca
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import sys
 import weakref
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from types import MethodType
@@ -26,7 +27,7 @@ from polyreme.casting.state import call_key
 from polyreme.dtypes import default_dtype
 from polyreme.grad_mode import MANNER
 from polyreme.ir.diagnostics import Location, PolyremeError
-from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.dims import Dim, Expr, evaluate
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
@@ -57,6 +58,8 @@ MOST_NUMBERS = 2
 MOST_WAITING = 64
 # So many signatures are tried that turn out to be no whole programs for one reason; others are gathered at once then.
 MOST_REFUSED = 3
+# What sizes that specs leave free are in a call that is captured and not made: one that does not broadcast.
+ANY_SIZE = 8
 LOCATED_CALLS = 3
 LOOKED_AGAIN = 64
 
@@ -671,9 +674,34 @@ class StaticFunction(CompiledFunction):
         """The program for inputs described by specs (or tensors), by default those of the Layer, or else of the call that was traced last,
         whatever its other arguments default to.
         """
-        specs = _check_specs(input_spec) if input_spec is not None else self.input_spec
-        if specs is None and self.last_arguments is not None:
+        if input_spec is None and self.input_spec is None and self.last_arguments is not None:
             return self._trace(*self.last_arguments)
+        with self._described(input_spec) as (template, leaves):
+            types = input_types(leaves, self._input_names(template))
+            return self._trace(template, types, [spec.stop_gradient for spec in leaves])
+
+    def captured(self, input_spec: Sequence[Any] | None = None) -> TracedProgram:
+        """The program of a call with inputs described by specs (or tensors), a step of training say: the function is watched as by such a
+        call, with data that needs no gradients, and the program is not run. An optimizer has its first state then.
+        """
+        with self._described(input_spec) as (template, leaves):
+            types = input_types(leaves, self._input_names(template))
+            inputs = []
+            for kind in types:
+                shape = [dim if isinstance(dim, int) else evaluate(dim, dict.fromkeys(symbols_of(dim), ANY_SIZE)) for dim in kind.shape]
+                inputs.append(Tensor._wrap(np.zeros(shape, kind.dtype.np)))
+            try:
+                whole = self._capture_sized(_Calls(), template, types, inputs, shapes_of(inputs))
+            except NotWhole as refused:
+                raise refused.__cause__ or TraceError(refused.reason, refused.location) from None
+        if whole.program is None:
+            raise TraceError(f"expected '{self._name}' to compute something with tensors", _location(self._function))
+        return whole.program
+
+    @contextlib.contextmanager
+    def _described(self, input_spec: Sequence[Any] | None) -> Iterator[tuple[Template, list[Any]]]:
+        """How arguments of these specs, or those of the function, nest, and the specs one by one; meanwhile they are the function's."""
+        specs = _check_specs(input_spec) if input_spec is not None else self.input_spec
         if specs is None:
             several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
             names = [p.name for p in self._signature.parameters.values() if p.default is p.empty and p.kind not in several] or ["x"]
@@ -697,8 +725,7 @@ class StaticFunction(CompiledFunction):
         template = flatten((bound.args, dict(bound.kwargs)), leaves, lambda v: isinstance(v, InputSpec))
         saved, self.input_spec = self.input_spec, specs
         try:
-            types = input_types(leaves, self._input_names(template))
-            return self._trace(template, types, [spec.stop_gradient for spec in leaves])
+            yield template, leaves
         finally:
             self.input_spec = saved
 

@@ -94,6 +94,7 @@ def _traced_median(rows: Tensor, count: Dim, mode: str, skip_nan: bool) -> Tenso
         return _median_of_numbers(rows, ordered, mode)
     low, high, last = (ordered[:, k] for k in ((count - 1) // 2, count // 2, count - 1))
     middle = low if mode == "min" else divide(add(low, high), dispatch.full((), 2, rows.type.dtype))
+    middle = _shared(rows, low, low if mode == "min" else high, middle)
     return where(dispatch.call(ops.IsNan, last), last, middle) if rows.type.dtype.is_float else middle
 
 
@@ -107,7 +108,21 @@ def _median_of_numbers(rows: Tensor, ordered: Tensor, mode: str) -> Tensor:
     high = take_along_axis(ordered, dispatch.call(ops.FloorDivide, valid, two), 1, broadcast=False)
     even = dispatch.call(ops.Equal, dispatch.call(ops.Mod, valid, two), zero)
     mean = divide(add(low, high), dispatch.full((), 2, rows.type.dtype))
-    return low if mode == "min" else where(even, where(dispatch.call(ops.Equal, valid, zero), low, mean), low)
+    chosen = low if mode == "min" else where(even, where(dispatch.call(ops.Equal, valid, zero), low, mean), low)
+    other = low if mode == "min" else where(even, high, low)
+    return reshape(_shared(rows, *(reshape(part, [rows.shape[0]]) for part in (low, other, chosen))), chosen.shape)
+
+
+def _shared(rows: Tensor, low: Tensor, high: Tensor, middle: Tensor) -> Tensor:
+    """`middle`, the mean of two elements of each row: where the two are equal, its gradient goes evenly to all elements equal to them, as
+    in Paddle and as `_picked` has it.
+    """
+    if rows.stop_gradient or not rows.type.dtype.is_float:
+        return middle
+    bottom = dispatch.full((), -np.inf, rows.type.dtype)
+    tied = dispatch.call(ops.LogicalAnd, dispatch.call(ops.Equal, low, high), dispatch.call(ops.IsFinite, low))
+    equal = dispatch.call(ops.Equal, rows, reshape(low, [rows.shape[0], 1]))
+    return where(tied, amax(where(equal, rows, bottom), -1), middle)
 
 
 def _middle(values: Array, skip_nan: bool) -> tuple[Array, Array]:

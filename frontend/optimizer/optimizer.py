@@ -123,6 +123,10 @@ class Optimizer(Shown, UpdateProtocol):
 
     @property
     def _parameter_list(self) -> list[Any]:
+        """All parameters. Without groups it is the list itself, as in Paddle: one that is appended to it takes part."""
+        if not self._in_groups and self._groups:
+            only: list[Any] = self._groups[0]["params"]
+            return only
         return [p for group in self._groups for p in group["params"]]
 
     @property

@@ -57,6 +57,19 @@ def choosy(x):
     return x * max(x[0], x[1])
 
 
+net = Net()
+optimizer = paddle.optimizer.AdamW(0.1, parameters=net.parameters())
+
+
+@paddle.jit.to_static
+def step(x, labels):
+    loss = paddle.nn.functional.nll_loss(net(x), labels)
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    return loss
+
+
 number = 3
 '''
 
@@ -91,6 +104,20 @@ def weights() -> Any:
 
 
 # --- inspect and opt
+
+
+def test_inspect_looks_into_a_step_of_training(polyreme: Any) -> None:
+    given = ("--input", "x=f32[64,4]", "--input", "labels=i64[64]")
+    report = polyreme("inspect", "net.py:step", "--memory", *given)
+    assert report.code == 0 and "arena: " in report.out and "buffer<64x3xf32>" in report.out
+    module = polyreme("inspect", "net.py:step", *given).out
+    assert "w_0_moment1_0: tensor<4x3xf32>" in module and "sqrt" in module
+    assert polyreme("inspect", "net.py:step", "--memory", "--input", "x=f32[N,4]", "--input", "labels=i64[N]").code == 0
+    result = polyreme("inspect", "net.py:step", "--memory")
+    assert result.code == 1 and "--input 'x=f32[N,10]'" in result.err
+    # What compile writes has no state.
+    result = polyreme("compile", "net.py:step", "-o", "step.so", *given)
+    assert result.code == 1 and "net.py" in result.err and "backward()" in result.err
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,20 @@ def test_an_unknown_op_gets_the_nearest_name(capsys: pytest.CaptureFixture[str])
 
 # --- examples in the help
 
+STEP = """import polyreme as paddle
+
+net = paddle.nn.Linear(784, 10)
+optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+
+
+def step(x, labels):
+    loss = paddle.nn.functional.cross_entropy(net(x), labels)
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    return loss
+"""
+
 
 def examples_of(name: str) -> Sequence[tuple[str, str]]:
     command = group.get_command(None, name)  # type: ignore[arg-type]
@@ -115,6 +129,7 @@ def test_the_examples_of_the_help_run_one_after_the_other(
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     np.save("image.npy", np.zeros((1, 1, 28, 28), "float32"))
+    (tmp_path / "train.py").write_text(STEP)
     for name in ("inspect", "compile", "run", "bench", "opt"):
         for _, line in examples_of(name):
             words = shlex.split(line)

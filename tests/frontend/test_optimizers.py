@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyreme import jit, nn, ones
 from polyreme import optimizer as optim
 from polyreme.parameter import Parameter
 from polyreme.tensor import Tensor
@@ -153,3 +154,28 @@ def test_a_state_of_another_shape_is_refused():
         momentum.set_state_dict({"linear_0.w_0_velocity_0": np.zeros(3, "float32")})
     with pytest.raises(KeyError, match="velocity"):
         momentum.set_state_dict({})
+
+
+def test_a_parameter_that_is_appended_to_the_list_is_trained():
+    net, more = nn.Linear(2, 1), nn.Linear(2, 1)
+    optimizer = optim.SGD(0.1, parameters=net.parameters())
+
+    def step(x):
+        loss = (net(x) * more(x) + net.bias + more.bias).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    compiled = jit.to_static(step, full_graph=True)
+    start = more.bias.item()
+    compiled(ones([1, 2]))
+    assert more.bias.item() == start
+    more.clear_gradients()
+    optimizer._parameter_list.extend(more.parameters())
+    seen = [start]
+    for run in (compiled, step):
+        run(ones([1, 2]))
+        seen.append(more.bias.item())
+        assert not more.bias.grad.numpy().any()
+    assert len(set(seen)) == 3

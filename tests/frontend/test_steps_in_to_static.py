@@ -10,6 +10,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme import tape
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.spares import LEAST_BYTES, Spares
 from polyreme.runtime.executable import Executable
 
@@ -537,3 +538,50 @@ def test_what_an_optimizer_computes_stands_at_the_line_that_asks_for_its_step() 
     names = {value.name: op.location.line - first for op in program.traced.func.block for value in op.results if value.name}
     assert lines.count(3) > 20
     assert (names["loss"], names["doubled"]) == (1, 5)
+
+
+def test_a_step_is_inspected_as_it_runs_and_not_taken() -> None:
+    paddle.seed(3)
+    net = paddle.nn.Linear(4, 3)
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters())
+
+    def step(x: Any, labels: Any) -> Any:
+        loss = paddle.nn.functional.cross_entropy(net(x), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    before = net.weight.numpy().copy()
+    x, labels = paddle.ones([5, 4]), paddle.to_tensor([0, 2, 1, 1, 0])
+    for spec in ([x, labels], [paddle.static.InputSpec([5, 4], "float32", "x"), paddle.static.InputSpec([5], "int64", "labels")]):
+        seen = paddle.inspect(step, spec)
+        assert np.array_equal(net.weight.numpy(), before) and net.weight.grad is None
+        assert all(not held.numpy().any() for name, held in optimizer.state_dict().items() if "moment" in name)
+    compiled = paddle.jit.to_static(step, full_graph=True)
+    compiled(x, labels)
+    run = paddle.inspect(compiled.programs()[0])
+    assert str(seen.memory) == str(run.memory)
+
+    def looked_at(x: Any) -> float:
+        loss = net(x).sum()
+        loss.backward()
+        return float(loss.item())
+
+    with pytest.raises(PolyremeError, match=r"item\(\)"):
+        paddle.inspect(looked_at, [x])
+
+
+@pytest.mark.parametrize("mode", ["avg", "min"])
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+def test_equal_elements_share_the_gradient_of_a_median_in_compiled_functions_too(name: str, mode: str) -> None:
+    def gradient(run: Any, values: list[float]) -> list[float]:
+        x = paddle.to_tensor(values, stop_gradient=False)
+        run(x).backward()
+        return x.grad.tolist()  # type: ignore[no-any-return]
+
+    function = lambda x: getattr(paddle, name)(x, mode=mode)
+    compiled = paddle.jit.to_static(function, full_graph=True)
+    for values in ([2.0, 9.0, 2.0, 2.0], [3.0, 3.0, 1.0, 7.0], [1.0, 2.0, 3.0, 4.0], [2.0, 2.0, float("nan"), 2.0]):
+        assert gradient(compiled, values) == gradient(function, values)
+    assert gradient(compiled, [2.0, 9.0, 2.0, 2.0]) == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])
