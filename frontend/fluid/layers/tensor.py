@@ -9,7 +9,7 @@ import numpy as np
 
 from polyreme import dtypes
 from polyreme.fluid.core import VarDesc
-from polyreme.fluid.framework import in_dygraph_mode
+from polyreme.fluid.framework import in_dygraph_mode, runs_at_once
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.given import takes
@@ -199,12 +199,12 @@ def argmax(x: Any, axis: int = 0) -> Any:
 
 @takes("input")
 def argsort(input: Any, axis: int = -1, descending: bool = False, name: str | None = None) -> tuple[Any, Any]:
-    """The elements in order along `axis`, and where they stood, int64. No gradient flows through either."""
+    """The elements in order along `axis`, and where they stood, int64. In programs no gradient flows through either; at once it does."""
     helper = LayerHelper("argsort", name=name)
-    out = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
+    out = helper.create_variable_for_type_inference(input.dtype, stop_gradient=not runs_at_once())
     indices = helper.create_variable_for_type_inference("int64", stop_gradient=True)
     attrs = {"axis": axis, "descending": descending}
-    helper.append_op("argsort", {"X": input}, {"Out": out, "Indices": indices}, attrs, stop_gradient=True)
+    helper.append_op("argsort", {"X": input}, {"Out": out, "Indices": indices}, attrs, stop_gradient=not runs_at_once())
     return out, indices
 
 

@@ -63,9 +63,10 @@ def _fills_vectors(request: Request, lanes: int) -> bool:
     better.
     """
     joined = join_pixels(request)
+    if joined is request:
+        return False
     *_, channels, pixels = joined.result_types[0].shape
-    fills = isinstance(pixels, int) and -(-pixels // lanes) * lanes <= MOST_LANES_OF_PIXELS * pixels
-    return joined is not request and fills and channels != 1
+    return isinstance(pixels, int) and -(-pixels // lanes) * lanes <= MOST_LANES_OF_PIXELS * pixels and channels != 1
 
 
 def _image(p: Problem) -> NchwImage | None:

@@ -96,3 +96,13 @@ def test_one_channel_of_known_images_is_no_product() -> None:
         return build(tensor.Contract, seen, w, spec="NCabmn,OCmn->NOab")
 
     assert to_kernels(root_of(types, make), TARGETS["x86-64-avx2"])[1] == ["conv"]
+
+
+def test_what_has_one_axis_has_no_pixels() -> None:
+    """The gradient of a vector behind a linear layer: `build_nchw_conv` asks for its channels."""
+    module = root_of(
+        [TensorType((1, 2), f32), TensorType((4, 2), f32)],
+        lambda build, x, w: build(tensor.Reshape, build(tensor.Contract, x, w, spec="MK,NK->MN"), shape=(4,)),
+    )
+    x, w = np.array([[2.0, -3.0]], np.float32), np.arange(8, dtype=np.float32).reshape(4, 2)
+    check_native(module, [x, w], (x @ w.T).reshape(4), f32)
