@@ -524,15 +524,18 @@ def _apart(filled: Dim, row: Dim, needed: list[Dim] | None) -> list[Dim] | None:
     return [] if filled == row else None if needed is None else gaps(filled, row)
 
 
-def counts_on_rows(tensor: Tensor) -> bool:
-    """Whether somebody sees the contents of `tensor`, an owner, in a shape of other sizes: a view only where these lie row by row."""
+def counts_on_rows(tensor: Tensor, applied: Callable[[Any], Any]) -> bool:
+    """Whether somebody sees the contents of `tensor`, an owner, in a shape of other sizes: a view only where these lie row by row.
+    `applied` says what is known of sizes since attributes were given.
+    """
     if tensor._view.__class__ is not Storage:
         return False
     for other in tensor._view.others(tensor):
         type = tensor.type
         for cls, operands, attributes in other._view[1] if other._view.__class__ is tuple else ():
             definition = cls.definition
-            (made,) = definition.infer_types([type, *(o.type for o in operands)], definition.bind_attributes(attributes))
+            known = definition.bind_attributes({name: applied(value) for name, value in attributes.items()})
+            (made,) = definition.infer_types([type, *(o.type for o in operands)], known)
             if cls is ops.Reshape and [n for n in type.shape if n != 1] != [n for n in made.shape if n != 1]:
                 return True
             type = made

@@ -15,24 +15,25 @@ __all__ = ["REFUSES", "base_features", "choice_of", "machine_check"]
 # The functions of this file are called so in a library.
 REFUSES = "machine_refuses"
 
-_EAX, _EBX, _ECX, _EDX = range(4)
+# As `cpuid` gives them.
+_REGISTERS = ("eax", "ebx", "ecx", "edx")
 # What LLVM may use without being asked to, by its own name: leaf and subleaf of cpuid, register, bit.
 _BITS = {
-    "sse3": (1, 0, _ECX, 0), "pclmul": (1, 0, _ECX, 1), "ssse3": (1, 0, _ECX, 9), "fma": (1, 0, _ECX, 12), "cx16": (1, 0, _ECX, 13),
-    "sse4.1": (1, 0, _ECX, 19), "sse4.2": (1, 0, _ECX, 20), "movbe": (1, 0, _ECX, 22), "popcnt": (1, 0, _ECX, 23),
-    "aes": (1, 0, _ECX, 25), "avx": (1, 0, _ECX, 28), "f16c": (1, 0, _ECX, 29),
-    "bmi": (7, 0, _EBX, 3), "avx2": (7, 0, _EBX, 5), "bmi2": (7, 0, _EBX, 8), "avx512f": (7, 0, _EBX, 16),
-    "avx512dq": (7, 0, _EBX, 17), "adx": (7, 0, _EBX, 19), "avx512ifma": (7, 0, _EBX, 21), "avx512cd": (7, 0, _EBX, 28),
-    "avx512bw": (7, 0, _EBX, 30), "avx512vl": (7, 0, _EBX, 31),
-    "avx512vbmi": (7, 0, _ECX, 1), "avx512vbmi2": (7, 0, _ECX, 6), "gfni": (7, 0, _ECX, 8), "vaes": (7, 0, _ECX, 9),
-    "vpclmulqdq": (7, 0, _ECX, 10), "avx512vnni": (7, 0, _ECX, 11), "avx512bitalg": (7, 0, _ECX, 12),
-    "avx512vpopcntdq": (7, 0, _ECX, 14), "movdiri": (7, 0, _ECX, 27), "movdir64b": (7, 0, _ECX, 28),
-    "avx512vp2intersect": (7, 0, _EDX, 8), "amx-bf16": (7, 0, _EDX, 22), "avx512fp16": (7, 0, _EDX, 23), "amx-tile": (7, 0, _EDX, 24),
-    "amx-int8": (7, 0, _EDX, 25),
-    "avxvnni": (7, 1, _EAX, 4), "avx512bf16": (7, 1, _EAX, 5), "amx-fp16": (7, 1, _EAX, 21), "avxifma": (7, 1, _EAX, 23),
-    "avxvnniint8": (7, 1, _EDX, 4), "avxneconvert": (7, 1, _EDX, 5), "avxvnniint16": (7, 1, _EDX, 10),
-    "lzcnt": (0x80000001, 0, _ECX, 5), "sse4a": (0x80000001, 0, _ECX, 6), "xop": (0x80000001, 0, _ECX, 11),
-    "fma4": (0x80000001, 0, _ECX, 16), "tbm": (0x80000001, 0, _ECX, 21),
+    "sse3": (1, 0, "ecx", 0), "pclmul": (1, 0, "ecx", 1), "ssse3": (1, 0, "ecx", 9), "fma": (1, 0, "ecx", 12), "cx16": (1, 0, "ecx", 13),
+    "sse4.1": (1, 0, "ecx", 19), "sse4.2": (1, 0, "ecx", 20), "movbe": (1, 0, "ecx", 22), "popcnt": (1, 0, "ecx", 23),
+    "aes": (1, 0, "ecx", 25), "avx": (1, 0, "ecx", 28), "f16c": (1, 0, "ecx", 29),
+    "bmi": (7, 0, "ebx", 3), "avx2": (7, 0, "ebx", 5), "bmi2": (7, 0, "ebx", 8), "avx512f": (7, 0, "ebx", 16),
+    "avx512dq": (7, 0, "ebx", 17), "adx": (7, 0, "ebx", 19), "avx512ifma": (7, 0, "ebx", 21), "avx512cd": (7, 0, "ebx", 28),
+    "avx512bw": (7, 0, "ebx", 30), "avx512vl": (7, 0, "ebx", 31),
+    "avx512vbmi": (7, 0, "ecx", 1), "avx512vbmi2": (7, 0, "ecx", 6), "gfni": (7, 0, "ecx", 8), "vaes": (7, 0, "ecx", 9),
+    "vpclmulqdq": (7, 0, "ecx", 10), "avx512vnni": (7, 0, "ecx", 11), "avx512bitalg": (7, 0, "ecx", 12),
+    "avx512vpopcntdq": (7, 0, "ecx", 14), "movdiri": (7, 0, "ecx", 27), "movdir64b": (7, 0, "ecx", 28),
+    "avx512vp2intersect": (7, 0, "edx", 8), "amx-bf16": (7, 0, "edx", 22), "avx512fp16": (7, 0, "edx", 23), "amx-tile": (7, 0, "edx", 24),
+    "amx-int8": (7, 0, "edx", 25),
+    "avxvnni": (7, 1, "eax", 4), "avx512bf16": (7, 1, "eax", 5), "amx-fp16": (7, 1, "eax", 21), "avxifma": (7, 1, "eax", 23),
+    "avxvnniint8": (7, 1, "edx", 4), "avxneconvert": (7, 1, "edx", 5), "avxvnniint16": (7, 1, "edx", 10),
+    "lzcnt": (0x80000001, 0, "ecx", 5), "sse4a": (0x80000001, 0, "ecx", 6), "xop": (0x80000001, 0, "ecx", 11),
+    "fma4": (0x80000001, 0, "ecx", 16), "tbm": (0x80000001, 0, "ecx", 21),
 }  # fmt: skip
 # By the psABI's levels, which LLVM knows as processors.
 _LEVELS = {"x86-64-v2": "cx16 popcnt sse3 sse4.1 sse4.2 ssse3".split()}
@@ -167,8 +168,8 @@ def lacks_function(name: str, features: Sequence[str]) -> str:
     """`ptr NAME()`: the name of the first of `features` that is missing here, null if none is. `_CPUID` stands before it."""
     masks: dict[tuple[int, int, int], dict[int, str]] = {}
     for feature in features:
-        *place, bit = _BITS[feature]
-        masks.setdefault((place[0], place[1], place[2]), {})[bit] = feature
+        leaf, sub, named, bit = _BITS[feature]
+        masks.setdefault((leaf, sub, _REGISTERS.index(named)), {})[bit] = feature
     tables, lines = [], []
     for i, ((leaf, sub, register), bits) in enumerate(sorted(masks.items())):
         mask = sum(1 << bit for bit in bits)

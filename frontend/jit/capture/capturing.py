@@ -161,7 +161,7 @@ class _CaptureTrace(Trace):
         """One from outside is an argument, even where nobody reads it: it is found again, or guarded, as any other."""
         if not isinstance(tensor._value, Value) and tensor._is_initialized():
             self.value_of(tensor)
-        if views.counts_on_rows(tensor):
+        if views.counts_on_rows(tensor, self.sizes.applied):
             self.count_on_rows(tensor)
         super().assign(tensor, value)
 
@@ -847,7 +847,7 @@ class _Recipes:
             outside = id(owner) in self.state.sources
             if not outside and len(members) < 2:
                 continue
-            if outside and views.counts_on_rows(owner):
+            if outside and views.counts_on_rows(owner, self.trace.sizes.applied):
                 self.trace.count_on_rows(owner)
             base: ValueRecipe = self.existing(owner) if outside else self.output(owner)
             for member in members:
