@@ -24,7 +24,7 @@ EXAMPLES = (
     ("For a browser or Node: WebAssembly, and lenet.mjs, which loads it", "polyreme compile examples/lenet.py:LeNet -o lenet.wasm"),
     (
         "With weights in eight bits, scales chosen on one's own images",
-        "polyreme compile net.json --precision int8 --calibrate images.npz -o net.so",
+        "polyreme compile examples/lenet.py:LeNet --precision int8 --calibrate images.npy -o lenet.so",
     ),
     ("For a program's own linker: one object file, or an archive", "polyreme compile examples/lenet.py:LeNet -o lenet.o"),
     (

@@ -129,6 +129,7 @@ def test_the_examples_of_the_help_run_one_after_the_other(
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     np.save("image.npy", np.zeros((1, 1, 28, 28), "float32"))
+    np.save("images.npy", np.random.default_rng(0).random((8, 1, 28, 28), "float32"))
     (tmp_path / "train.py").write_text(STEP)
     for name in ("inspect", "compile", "run", "bench", "opt"):
         for _, line in examples_of(name):
