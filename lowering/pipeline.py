@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -172,7 +173,7 @@ def choose_schedules(module: Module, target: Target, prepare: str = "") -> None:
 
 
 @dataclass(frozen=True)
-class _ByName(FuncPass):
+class _ByName(FuncPass, ABC):
     """A pass with its machine by name, as text says it: what `on` gives for the machine called `target`."""
 
     target: str = "native"
@@ -181,9 +182,9 @@ class _ByName(FuncPass):
     def run_on(self, func: Func) -> None:
         self.on(find_target(self.target, self.cpu or None)).run_on(func)
 
+    @abstractmethod
     def on(self, target: Target) -> FuncPass:
         """The pass for a machine."""
-        raise NotImplementedError
 
 
 @register_pass

@@ -68,7 +68,9 @@ def _take_rows(op: tensor.Fused, target: Target) -> tensor.Fused:
         or not isinstance(first.x, BlockArgument)
         or not _are_parts(window, down, rank, rank - 2)
         or not _are_parts(first, along, rank, rank - 1)
-        or down.fn != along.fn  # type: ignore[union-attr]
+        or not isinstance(down, tensor.Reduce)
+        or not isinstance(along, tensor.Reduce)
+        or down.fn != along.fn
     ):
         return op
     parts = {name: (*window.attributes[name], *first.attributes[name]) for name in ("axes", "sizes", "strides", "dilations")}
@@ -112,7 +114,8 @@ def _with_windows(op: tensor.Fused, window: tensor.Window, down: Op | None, x: V
 
 
 def _put_in_place(joined: tensor.Fused, op: tensor.Fused) -> None:
-    op.parent.insert(joined, op)  # type: ignore[union-attr]
+    assert op.parent is not None
+    op.parent.insert(joined, op)
     for old, new in zip(op.results, joined.results, strict=True):
         new.name = old.name
         old.replace_all_uses_with(new)
