@@ -180,7 +180,7 @@ def location_text(location: Location, generic: bool = False) -> str:
 class _Readable(_Printer):
     def op(self, op: Op, indent: int) -> None:
         if isinstance(op, Module):
-            name = f" {symbol_text(op.sym_name)}" if op.attributes.get("sym_name") else ""
+            name = f" {symbol_text(op.sym_name)}" if op.attributes.get("sym_name") is not None else ""
             self.line(indent, f"module{name} {{")
             for region in op.regions:
                 for block in region.blocks:

@@ -243,6 +243,12 @@ def test_modules_that_are_not_valid_can_be_printed():
     assert '"func.func"' in print_module(func, generic=True)
 
 
+@pytest.mark.parametrize("name", [None, "", "net", "two words"])
+@pytest.mark.parametrize("generic", [False, True])
+def test_a_module_keeps_its_name_or_that_it_has_none(name, generic):
+    assert parse_module(print_module(Module.empty(name), generic=generic)).sym_name == name
+
+
 def test_modules_that_differ_in_names_have_one_text_without_them():
     """Which is why a compiled function is found again when its variables are renamed; names that a caller sees stay."""
     text = (
