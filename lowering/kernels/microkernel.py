@@ -128,7 +128,7 @@ def accumulate(
     if together is not None and outer and isinstance(outer[-1].size, int) and together < outer[-1].size <= MOST_UNROLLED:
         *around, innermost = outer
         rounds = lambda acc, x, y: _rounds(code, innermost, innermost.size, a, b, acc, x, y, [None] * (together // UNROLL), 0)
-        return _nest(code, around, rounds, acc, at_a, at_b, innermost.size)
+        return nest_steps(code, around, rounds, acc, at_a, at_b, innermost.size)
     steps: list[tuple[Index, Index]] = [(0, 0)]
     while outer and isinstance(outer[-1].size, int) and len(steps) * outer[-1].size <= MOST_UNROLLED:
         axis = outer.pop()
@@ -138,22 +138,22 @@ def accumulate(
         return _unrolled(code, steps, a, b, acc, at_a, at_b, fresh)
     if outer and len(steps) == 1:
         overlapped = overlapped if len(outer) == 1 else None
-        return _nest(
+        return nest_steps(
             code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, overlapped), acc, at_a, at_b, outer[-1].size
         )
-    return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, len(steps))
+    return nest_steps(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, len(steps))
 
 
 Body = Callable[[Accumulators, Index, Index], Accumulators]
 
 
-def _nest(code: Code, axes: Sequence[Axis], body: Body, acc: Accumulators, at_a: Index, at_b: Index, steps: Dim) -> Accumulators:
-    """`body`, which has so many `steps`, for every place on `axes`, the last one moving fastest."""
+def nest_steps(code: Code, axes: Sequence[Axis], body: Body, acc: Accumulators, at_a: Index, at_b: Index, steps: Dim) -> Accumulators:
+    """The accumulators after `body`, which has so many `steps`, for every place on `axes`, the last one moving fastest."""
     if not axes:
         return body(acc, at_a, at_b)
     axis = axes[0]
     inside = product([*(x.size for x in axes[1:]), steps])
-    once: Body = lambda acc, x, y: _nest(code, axes[1:], body, acc, x, y, steps)
+    once: Body = lambda acc, x, y: nest_steps(code, axes[1:], body, acc, x, y, steps)
     # More steps than a part has are parts further inside.
     if not _is_float32(acc) or not isinstance(inside, int) or inside > PART or not _is_long(axis.size * inside):
         return repeat(code, axis.size, axis.a, axis.b, once, acc, at_a, at_b)

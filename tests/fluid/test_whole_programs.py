@@ -42,8 +42,8 @@ def assert_same(found: list[Any], expected: list[Any]) -> None:
 
 
 def assert_same_boxes(got: Any, wanted: Any, number: int) -> None:
-    """Rows of a class, a score and four places, in any order where scores are equal but for rounding. Of two such boxes that hide one another
-    either may be the one that is kept, so that a row which only one has overlaps one which only the other has.
+    """Rows of a class, a score and four places, in any order where scores are equal but for rounding. Of two such boxes that hide one
+    another either may be the one that is kept, so that a row which only one side has overlaps one of the other's.
     """
     same = np.isclose(got[:, None], wanted[None], rtol=CLOSE["rtol"], atol=1e-3).all(axis=2)
     more, less = got[~same.any(axis=1)], wanted[~same.any(axis=0)]

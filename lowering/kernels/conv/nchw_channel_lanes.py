@@ -36,7 +36,7 @@ class ChannelLanes(Strategy):
 
     def __init__(self, image: NchwImage):
         super().__init__(image)
-        rows, self.vectors = choose_tile(prod(self.extents), typical(image.channels), typical(self.k), self.p.registers)
+        rows, self.vectors = choose_tile(prod(self.extents), typical(image.channels), self.k, self.p.registers)
         width = self.extents[-1]
         # A tile is part of a row of pixels, or some whole rows.
         self.wide = -(-width // -(-width // rows))
@@ -75,8 +75,8 @@ class ChannelLanes(Strategy):
         rows, pixels = self.wide * self.high, prod(self.extents)
         blocks = -(-typical(self.image.channels) // self.channels_at_once())
         constant = getattr(self.p.right.source, "index", None) in self.p.request.constant
-        packing = 0 if constant else typical(self.image.channels) * typical(self.k) * 0.5 / PIECES
-        return pixels / rows * blocks * typical(self.k) * step_cycles(rows, self.vectors) + pixels * blocks * self.vectors * 4 + packing
+        packing = 0 if constant else typical(self.image.channels) * self.k * 0.5 / PIECES
+        return pixels / rows * blocks * self.k * step_cycles(rows, self.vectors) + pixels * blocks * self.vectors * 4 + packing
 
     def _pitch(self, rows: int) -> int:
         pixels = rows * prod(self.extents[1:])

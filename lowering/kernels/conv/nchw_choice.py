@@ -1,4 +1,4 @@
-"""Convolutions with channels before pixels (NCHW), forward and backward: the choice among three strategies.
+"""Convolutions with channels before pixels (NCHW), forward and backward: the choice among four strategies.
 
 Such a contract has an image, the operand with the result's last letters (the *spatial* ones), and weights, which give the letter before
 them (the *channel*). Gradients of weights have this form too, with the window's letters as spatial ones. The image is read in place,
@@ -10,6 +10,7 @@ The strategy with the fewest estimated cycles is taken:
   rectangle. Sums are transposed in square blocks before the epilogue.
 - `nchw_winograd_columns.py`: the same by Winograd's algorithm down the columns, for windows of several rows without stride.
 - `nchw_pixel_lanes.py`: lanes along a row of the image, channels as a tile's rows. For few channels, as in a first layer.
+- `nchw_summed_lanes.py`: lanes along a row that is summed, the elements of a small result as a tile. For gradients of depthwise weights.
 
 All leave the sums of a piece of the image in a scratch tile, channel by channel. The epilogue (bias, activation, pooling) makes the results
 from it while it lies in L1. A pooling that overlaps the next piece computes the shared rows twice. `nchw_strategy.py` has what they share.
@@ -23,6 +24,7 @@ from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
 from polyreme.lowering.kernels.conv.nchw_pixel_lanes import PixelLanes
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy
+from polyreme.lowering.kernels.conv.nchw_summed_lanes import SummedLanes
 from polyreme.lowering.kernels.conv.nchw_winograd_columns import WinogradColumns
 from polyreme.lowering.kernels.join_pixels import join_pixels
 from polyreme.lowering.kernels.plan import KernelPlan, Request
@@ -43,7 +45,7 @@ def choose_strategy(request: Request) -> Strategy | None:
     image = find_image(request)
     if image is None:
         return None
-    possible = [s for s in (ChannelLanes(image), WinogradColumns(image), PixelLanes(image)) if s.is_possible()]
+    possible = [s for s in (ChannelLanes(image), WinogradColumns(image), PixelLanes(image), SummedLanes(image)) if s.is_possible()]
     return min(possible, key=lambda strategy: strategy.cycles(), default=None)
 
 

@@ -42,7 +42,7 @@ class PixelLanes(Strategy):
         rows = prod(self.extents[:-1])
         across = -(-self.extents[-1] // self.lanes)
         tiles = rows / self.high * across / self.across * -(-typical(self.image.channels) // self.tall)
-        return tiles * typical(self.k) * step_cycles(self.tall, self.across * self.high)
+        return tiles * self.k * step_cycles(self.tall, self.across * self.high)
 
     def _pitch(self) -> int:
         return -(-self.extents[-1] // self.lanes) * self.lanes

@@ -10,6 +10,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.python.records import dataclass
+from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import Leaf, linear, load
 from polyreme.lowering.kernels.epilogue import position_at
@@ -55,7 +56,7 @@ class Strategy:
         self.parts = PlanParts(self.p.request)
         self.lanes = self.p.registers.lanes
         self.extents = image.sizes()
-        self.k = product(self.p.size(c) for c in self.p.contracted)
+        self.k = estimate(product(self.p.size(c) for c in self.p.contracted))
         self.steps = [self._of(self.p.epilogue.steps, c) for c in image.spatial]
         self.reaches = [self._of(self.p.epilogue.reaches, c) for c in image.spatial]
         self.outputs = [typical(self.p.epilogue.shape[self.p.out.index(c)]) for c in image.spatial]
