@@ -207,5 +207,5 @@ def random_inputs(manifest: Any, sizes: dict[str, int]) -> list[Any]:
         shape = [parse_size(d, names)(sizes) if isinstance(d, str) else d for d in spec.shape]
         dtype = numpy_dtype(spec.dtype)
         numbers = rng.integers(0, 2, shape) if dtype.kind in "iub" else rng.standard_normal(shape)
-        arrays.append(np.ascontiguousarray(numbers.astype(dtype)))
+        arrays.append(np.array(numbers, dtype, order="C"))
     return arrays

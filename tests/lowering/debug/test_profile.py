@@ -128,3 +128,8 @@ def test_the_command_prints_a_table_or_json(tmp_path: Path, capsys: pytest.Captu
     assert run_command(["bench", str(tmp_path / "two.tir"), "--profile", "--json", "--seconds", "0.02"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["seconds"] > 0 and {"kernels", "seconds", "gflops", "layer", "threads"} <= set(data["kernels"][0])
+
+
+def test_a_number_among_the_inputs_is_drawn_as_one() -> None:
+    module = parse_module(TWO.replace("N", "3").replace("%v:", "%s: tensor<f32>, %v:"))
+    assert profile_module(module, "two", seconds=0.01).entries
