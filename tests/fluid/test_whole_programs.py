@@ -18,6 +18,9 @@ from tests.fluid.whole.running import DETECTORS, PROGRAMS, run
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "fixtures" / "fluid_whole.npz"
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+# What a whole detector says once it is trained: weights that were moved by 1e-7 at first give the half of it in 1.8.5, too, and a box that
+# is as like the truth as the threshold has a loss or none.
+CLOSE_TRAINED = {"rtol": 1e-3, "atol": 1e-3}
 # Less than any detector's threshold, whose boxes are rounded.
 HIDES = 0.4
 # By default those that compile within seconds.
@@ -31,14 +34,16 @@ def read(file: Path, name: str) -> list[Any]:
         return [stored[f"{name}/{i}"] for i in range(sum(key.startswith(name + "/") for key in stored))]
 
 
-def assert_same(found: list[Any], expected: list[Any]) -> None:
+def assert_same(found: list[Any], expected: list[Any], trained: dict[str, float] = CLOSE) -> None:
+    """The values of a program; those behind its first loss, which is one number, as close as `trained` says."""
     assert len(found) == len(expected) > 0
+    first = next((i for i, wanted in enumerate(expected) if wanted.shape == (1,)), len(expected))
     for i, (got, wanted) in enumerate(zip(found, expected, strict=True)):
         assert got.shape == wanted.shape and got.dtype == wanted.dtype, i
         if got.ndim == 2 and got.shape[1] == 6:
             assert_same_boxes(got, wanted, i)
         else:
-            np.testing.assert_allclose(got, wanted, **CLOSE, err_msg=f"value {i}")
+            np.testing.assert_allclose(got, wanted, **(trained if i > first else CLOSE), err_msg=f"value {i}")
 
 
 def assert_same_boxes(got: Any, wanted: Any, number: int) -> None:
@@ -75,7 +80,7 @@ def test_whole_detectors_do_what_they_do_in_paddle(name: str, tmp_path: Path) ->
     file = tmp_path / "theirs.npz"
     command = [python, "-W", "ignore", "-m", "tests.fluid.whole.running", "paddle", str(file), "whole", name]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
-    assert_same(run(fluid, name, "whole"), read(file, name))
+    assert_same(run(fluid, name, "whole"), read(file, name), CLOSE_TRAINED)
 
 
 def test_a_counter_of_steps_does_not_count_a_run_that_had_no_data() -> None:
