@@ -122,11 +122,11 @@ def _profile(found: LoadedModel, sizes: tuple[str, ...], threads: int | None, se
     from polyreme.compiled.executables import load_profiled
     from polyreme.runtime.threads import set_num_threads
 
-    module = found.module(freeze=True)
+    module, contents = found.runnable()
     if threads is not None:
         set_num_threads(threads)
     values = fitting_sizes(load_profiled(module), sizes)
-    made = profile_module(module, found.name, None, values, seconds)
+    made = profile_module(module, found.name, None, values, seconds, contents)
     if as_json:
         return json.dumps(made.to_dict())
     return made.table(made.entries if order == "order" else None)

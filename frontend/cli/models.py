@@ -70,12 +70,23 @@ class LoadedModel:
         """
         from polyreme.compiled.inspection import inspected_module, model_module
 
+        self._check_has_ir()
+        with redirect_stdout(sys.stderr):  # what the model prints is no result of ours
+            return (inspected_module if steps else model_module)(self.value, list(self.specs) or None, freeze)
+
+    def runnable(self) -> tuple[Module, list[Any] | None]:
+        """As `compiled.inspection.runnable_module`."""
+        from polyreme.compiled.inspection import runnable_module
+
+        self._check_has_ir()
+        with redirect_stdout(sys.stderr):
+            return runnable_module(self.value, list(self.specs) or None)
+
+    def _check_has_ir(self) -> None:
         if self.kind == "library":
             raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR", code="E0002")
         if self.kind == "ir" and self.specs:
             raise PolyremeError(f"expected no --input with IR text: '{self.name}' says itself what it takes", code="E0002")
-        with redirect_stdout(sys.stderr):  # what the model prints is no result of ours
-            return (inspected_module if steps else model_module)(self.value, list(self.specs) or None, freeze)
 
 
 def find_model(text: str, specs: Sequence[InputSpec] = ()) -> LoadedModel:

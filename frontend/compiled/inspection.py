@@ -13,6 +13,7 @@ from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.passes import PassLike, PassManager, Stage, pass_text
 
 if TYPE_CHECKING:
+    from polyreme.jit.program import TracedProgram
     from polyreme.lowering.debug.constraints import Constraints
     from polyreme.lowering.debug.memory_report import MemoryReport
 
@@ -247,19 +248,47 @@ def inspected_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: 
     """As `model_module`; of a function that takes a whole step of training, what `to_static(full_graph=True)` runs: it is captured, and
     the step is not taken.
     """
-    from polyreme.jit.static_function import StaticFunction
     from polyreme.jit.traced import BackwardTraceError
 
     try:
         return model_module(net, input_spec, freeze)
     except BackwardTraceError:
-        if isinstance(net, StaticFunction):
-            step = StaticFunction(net.dygraph_function, net.input_spec, net.layer, full_graph=True)
-        elif isinstance(net, (FunctionType, MethodType)):
-            step = StaticFunction(net, full_graph=True)
-        else:
+        program = _captured(net, input_spec)
+        if program is None:
             raise
-        return step.captured(input_spec).traced.module()
+        return program.traced.module()
+
+
+def runnable_module(net: Any, input_spec: Sequence[Any] | None = None) -> tuple[Module, list[Any] | None]:
+    """As `inspected_module`, its weights as constants; of a whole step of training, or of one of the `programs()` of a function, also what
+    its arguments hold, as arrays, and None for the inputs.
+    """
+    from polyreme.jit.program import TracedProgram
+    from polyreme.jit.traced import BackwardTraceError
+
+    try:
+        if not isinstance(net, TracedProgram):
+            return model_module(net, input_spec, freeze=True), None
+        program: TracedProgram | None = net
+    except BackwardTraceError:
+        program = _captured(net, input_spec)
+        if program is None:
+            raise
+    assert program is not None
+    return program.traced.module(), [None if isinstance(source, int) else source.numpy() for source in program.traced.sources]
+
+
+def _captured(net: Any, input_spec: Sequence[Any] | None) -> TracedProgram | None:
+    """The program of a function that takes a whole step of training, which is not taken; None for what is no function."""
+    from polyreme.jit.static_function import StaticFunction
+
+    if isinstance(net, StaticFunction):
+        step = StaticFunction(net.dygraph_function, net.input_spec, net.layer, full_graph=True)
+    elif isinstance(net, (FunctionType, MethodType)):
+        step = StaticFunction(net, full_graph=True)
+    else:
+        return None
+    return step.captured(input_spec)
 
 
 def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool = False) -> Module:

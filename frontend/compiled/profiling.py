@@ -124,40 +124,53 @@ def profile(
     seconds: float = 2.0,
     threads: int | None = None,
 ) -> Profile:
-    """Run a Layer, function, loaded model or module for about `seconds` and say where the time goes.
+    """Run a Layer, function, loaded model or module for about `seconds` and say where the time goes. A step of training runs without being
+    taken: each run begins with the parameters and the optimizer's state as they are.
 
     `inputs` are its arrays, random ones by default; `input_spec` what it takes, as for `paddle.compile`, by default the shapes of `inputs`
     or its own. `sizes` gives the free sizes, 1 by default. `threads` is how many compute, by default as for every model. For this machine's
     processor only.
     """
-    from polyreme.compiled.inspection import model_module
+    from polyreme.compiled.inspection import runnable_module
     from polyreme.runtime.threads import get_num_threads, set_num_threads
     from polyreme.static import InputSpec
 
     arrays = None if inputs is None else [np.asarray(x) for x in inputs]
     if input_spec is None and arrays is not None:
         input_spec = [InputSpec(list(a.shape), a.dtype.name) for a in arrays]
-    module = model_module(net, input_spec, freeze=True)
+    module, contents = runnable_module(net, input_spec)
     before = get_num_threads()
     set_num_threads(threads or before)
     try:
-        return profile_module(module, getattr(net, "__name__", type(net).__name__), arrays, sizes, seconds)
+        return profile_module(module, getattr(net, "__name__", type(net).__name__), arrays, sizes, seconds, contents)
     finally:
         set_num_threads(before)
 
 
 def profile_module(
-    module: Module, name: str, arrays: Sequence[Any] | None = None, sizes: dict[str, int] | None = None, seconds: float = 2.0
+    module: Module,
+    name: str,
+    arrays: Sequence[Any] | None = None,
+    sizes: dict[str, int] | None = None,
+    seconds: float = 2.0,
+    contents: Sequence[Any] | None = None,
 ) -> Profile:
-    """The same of a module whose weights are constants, on as many threads as models have now."""
+    """The same of a module whose weights are constants, or else what its arguments hold is among its `contents`, None standing for inputs;
+    on as many threads as models have now.
+    """
     from polyreme.compiled.executables import load_profiled
     from polyreme.lowering.debug.profile import steps_of
     from polyreme.runtime.threads import get_num_threads
 
     executable = load_profiled(module)
     values = dict.fromkeys(executable.manifest.size_names, 1) | (sizes or {})
-    if arrays is None:
-        arrays = random_inputs(executable.manifest, values)
+    inputs = executable.manifest.inputs
+    if contents is None:
+        arrays = random_inputs(executable.manifest, values) if arrays is None else arrays
+    else:
+        given, drawn = iter(arrays or ()), random_inputs(executable.manifest, values)
+        arrays = [next(given, other) if held is None else held for held, other in zip(contents, drawn, strict=True)]
+        inputs = [spec for spec, held in zip(inputs, contents, strict=True) if held is None]
     threads = get_num_threads()
     times, whole = _run(executable, arrays, seconds)
     taken = np.maximum(np.diff(times, axis=1) * 1e-9, 0.0)
@@ -176,7 +189,8 @@ def profile_module(
                 float(per_run.min()), operations, moved, threads if any(steps[i].parallel for i in members) else 1,
             )
         )  # fmt: skip
-    shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))
+    taken_by = dict(zip((spec.name for spec in executable.manifest.inputs), arrays, strict=True))
+    shapes = ", ".join(f"{s.name}: {taken_by[s.name].dtype}{list(taken_by[s.name].shape)}" for s in inputs)
     return Profile(name, shapes, threads, len(times), float(np.median(whole)), tuple(entries))
 
 

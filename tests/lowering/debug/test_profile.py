@@ -31,6 +31,17 @@ func @main(%x: tensor<Nx8xf32>, %v: tensor<8x4xf32>) -> tensor<Nxf32> {
 }
 """
 
+TRAINING = """
+import polyreme as paddle
+net = paddle.nn.Linear(5, 1)
+optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+def step(x):
+    loss = net(x).sum()
+    loss.backward()
+    optimizer.step()
+    return loss
+"""
+
 
 def two(n: str = "3") -> tuple[Module, list[np.ndarray]]:
     rng = np.random.default_rng(0)
@@ -133,3 +144,29 @@ def test_the_command_prints_a_table_or_json(tmp_path: Path, capsys: pytest.Captu
 def test_a_number_among_the_inputs_is_drawn_as_one() -> None:
     module = parse_module(TWO.replace("N", "3").replace("%v:", "%s: tensor<f32>, %v:"))
     assert profile_module(module, "two", seconds=0.01).entries
+
+
+def test_a_step_of_training_has_a_profile_and_is_not_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = paddle.nn.Linear(8, 4)
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters())
+
+    @paddle.jit.to_static
+    def step(x: paddle.Tensor) -> paddle.Tensor:
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    before = net.weight.numpy()
+    x = np.ones((3, 8), "float32")
+    made = paddle.profile(step, [x], seconds=0.01)
+    assert made.inputs.startswith("x: float32[3, 8]") and "linear" not in made.inputs
+    assert any("sqrt" in entry.ops and "contract" in entry.ops for entry in made.entries)
+    np.testing.assert_array_equal(net.weight.numpy(), before)
+    step(paddle.to_tensor(x))
+    assert len(paddle.profile(step.programs()[0], seconds=0.01).entries) == len(made.entries)
+
+    (tmp_path / "train.py").write_text(TRAINING)
+    run_command(["bench", f"{tmp_path}/train.py:step", "--input", "x=f32[2, 5]", "--profile", "--seconds", "0.01"])
+    assert "x: float32[2, 5]" in capsys.readouterr().out
