@@ -6,7 +6,8 @@ computed in the product's kernel. The op's other operands are reshaped the other
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -25,7 +26,8 @@ _FEW_STEPS = 32
 @register_pass
 @dataclass(frozen=True)
 class SinkReshapes(FuncPass):
-    """map(reshape(x), y)   ->  reshape(map(x, reshape(y))), where x comes from a contract and y lies in memory or is known
+    """map(reshape(x), y)   ->  reshape(map(x, reshape(y))), where x comes from a contract and y lies in memory or is known, or follows
+    element by element from what does
     reshape(reshape(x))  ->  reshape(x), or x
 
     Before and after: `tensor` ops on values.  Runs right before fusion, for which reshapes are borders between groups.
@@ -67,26 +69,39 @@ def _sink(op: tensor.Map) -> None:
     if any(s is None for s in shapes):
         return
     b = Builder.before_op(op)
-    operands = []
-    for x, wanted in zip(op.xs, shapes, strict=True):
-        other = x.producer(tensor.Reshape)
-        if other is not None and shape_of(other.x) == wanted:
-            operands.append(other.x)
-        elif (full := x.producer(tensor.Full)) is not None:
-            operands.append(b(tensor.Full, value=full.value, shape=wanted, dtype=full.dtype))
-        elif shape_of(x) == wanted:
-            operands.append(x)
-        elif (cast := _cast_of_memory(x)) is not None:
-            operands.append(b(tensor.Map, b(tensor.Reshape, cast.xs[0], shape=wanted), fn="cast", dtype=cast.dtype))
-        else:
-            operands.append(b(tensor.Reshape, x, shape=wanted))
+    operands = [_in_front(b, x, wanted, shape, old) for x, wanted in zip(op.xs, shapes, strict=True)]
     moved = b(tensor.Map, *operands, fn=op.fn, dtype=op.dtype)
     moved.name = op.result.name
     sources = [x.producer() for x in op.xs]
     op.replace_with(b(tensor.Reshape, moved, shape=shape))
+    _erase_unused(sources)
+
+
+def _erase_unused(sources: Sequence[Op | None]) -> None:
+    """Erase what maps and reshapes among these are left without readers, and what only they read."""
     for source in dict.fromkeys(sources):
         if isinstance(source, (tensor.Reshape, tensor.Map)) and not source.is_used:
+            behind = [x.producer() for x in source.operands]
             source.erase()
+            _erase_unused(behind)
+
+
+def _in_front(b: Builder, x: Value, wanted: Any, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> Value:
+    """Operand `x` of a map of `shape` in the shape `wanted` of one of `old` elements, as `_shape_in_front` has it."""
+    other = x.producer(tensor.Reshape)
+    if other is not None and shape_of(other.x) == wanted:
+        return other.x
+    if (full := x.producer(tensor.Full)) is not None:
+        made: Value = b(tensor.Full, value=full.value, shape=wanted, dtype=full.dtype)
+        return made
+    if shape_of(x) == wanted:
+        return x
+    if (cast := _cast_of_memory(x)) is not None:
+        return b(tensor.Map, b(tensor.Reshape, cast.xs[0], shape=wanted), fn="cast", dtype=cast.dtype)
+    if (near := _map_of_memory(x, shape, old)) is not None:
+        inner = [_in_front(b, y, _shape_in_front(y, shape, old), shape, old) for y in near.xs]
+        return b(tensor.Map, *inner, fn=near.fn, dtype=near.dtype)
+    return b(tensor.Reshape, x, shape=wanted)
 
 
 def _from_contract(value: Value) -> bool:
@@ -123,13 +138,23 @@ def _cast_of_memory(x: Value) -> tensor.Map | None:
     return cast if cast is not None and cast.fn == "cast" and len(cast.xs[0].uses) > 1 else None
 
 
+def _map_of_memory(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> tensor.Map | None:
+    """The op that makes `x` element by element of what lies in memory, for the one map of `shape` that reads it: it can be there, too, and
+    share the kernel of that. So an average that an update goes on with is of the one before.
+    """
+    near = x.producer(tensor.Map)
+    if near is None or len(x.uses) > 1 or shape_of(x) != shape or _from_contract(x):
+        return None
+    return near if all(_shape_in_front(y, shape, old) is not None for y in near.xs) else None
+
+
 def _shape_in_front(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
     """The shape that operand `x` of a map of `shape` has when the map is one of `old` elements instead; None when there is none."""
     given = shape_of(x)
     if not given or all(n == 1 for n in given):
         return (1,) * len(old) if given else ()
     known = isinstance(x, BlockArgument) or isinstance(x.producer(), (tensor.Reshape, tensor.Constant, tensor.Full))
-    if not known and len(x.uses) < 2 and _cast_of_memory(x) is None:
+    if not known and len(x.uses) < 2 and _cast_of_memory(x) is None and _map_of_memory(x, shape, old) is None:
         # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out. What others read too lies in
         # memory anyway.
         return None

@@ -35,7 +35,8 @@ ADDED = {
     "one number for a vector along the last axis": (lambda b, r: b(tensor.Full, value=3.0, shape=(1, 1, 4), dtype=f32), True),
     "one number": (lambda b, r: b(tensor.Full, value=3.0, shape=(), dtype=f32), True),
     "what varies along part of the rows": (lambda b, r: b(tensor.Constant, value=np.arange(3, dtype=np.float32).reshape(1, 3, 1)), False),
-    "what is computed for it alone": (lambda b, r: b(tensor.Map, r, fn="neg"), False),
+    "what is computed for it alone, element by element": (lambda b, r: b(tensor.Map, b(tensor.Map, r, fn="neg"), r, fn="mul"), True),
+    "what is computed for it alone in another way": (lambda b, r: b(tensor.Map, b(tensor.Reverse, r, axes=(2,)), fn="neg"), False),
 }
 
 
@@ -49,6 +50,7 @@ def test_a_map_goes_in_front_of_the_reshape_where_its_other_operand_can_follow(w
     np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
     last = module.function().block.terminator.operands[0].producer()
     assert isinstance(last, tensor.Reshape) == sinks
+    assert all(op.is_used for op in module.function().block if isinstance(op, (tensor.Map, tensor.Reshape)))
 
 
 def test_a_reshape_back_does_not_stand_between_a_product_and_what_follows() -> None:
