@@ -27,6 +27,7 @@ from polyreme.lowering.analysis.program import Program, has_prepare
 from polyreme.lowering.decompose.inside_positions import InsidePositions
 from polyreme.lowering.decompose.look_at_positions import LookAtPositions
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.patch_products import PatchProducts
 from polyreme.lowering.decompose.places import ComputePlaces
 from polyreme.lowering.kernels.conv.adaptive_pooling import build_adaptive_pooling
 from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
@@ -257,6 +258,8 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
 def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
     """From `nn` to fused `tensor` ops for a processor."""
     return [
+        # Where weights change in each step; on the level that tells the adjoints of a convolution from others.
+        PatchProducts(target.winograd, target.caches[2] // 4),
         nn_to_tensor,
         SplitComplex(),
         IntegerProducts(multiplies_pairs(target)),
