@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 
 from polyreme.ir.core import Value
-from polyreme.ir.dims import product
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
@@ -108,10 +107,10 @@ class ChannelLanes(Strategy):
         holds. A known operand, or one that is packed ahead, is read as a whole by each tile: it is weights, and small.
         """
         request, source = self.p.request, getattr(self.p.right.source, "index", None)
-        sizes = [axis.size for axis in axes]
-        steps = product(sizes)
-        if source in request.constant | request.kept or not isinstance(steps, int):
+        if source in request.constant | request.kept:
             return 0
+        sizes = [typical(axis.size) for axis in axes]
+        steps = prod(sizes)
         # A step reads a line of the image, and a vector for each of the tile's.
         bytes_of_step = request.target.line_bytes + self.channels_at_once() * self.p.dtype.bytes
         if steps * bytes_of_step <= request.target.caches[0]:

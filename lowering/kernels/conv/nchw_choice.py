@@ -82,20 +82,29 @@ def _image(p: Problem) -> NchwImage | None:
     lanes = [c for c in p.out if c in p.right_letters and c not in p.left_letters and p.size(c) != 1]
     if not spatial:
         return None
-    if not _is_windowed(p) and not p.epilogue.pools and len(spatial) < 2:
+    several = [c for c in spatial if p.size(c) != 1]
+    if len(several) < 2 and not p.epilogue.pools and not _is_windowed(p, (several or spatial)[-1]):
         return None
     channel = lanes[-1] if lanes else None
     # Only the innermost spatial letters are tiled; more than three of them become loops outside.
     return NchwImage(p, tuple(spatial[-3:]), channel)
 
 
-def _is_windowed(p: Problem) -> bool:
-    """Whether a window is among the views that make an operand."""
+def _is_windowed(p: Problem, inner: str) -> bool:
+    """Whether a window is among the views that make an operand: of several elements, or of single ones that `inner`, the last spatial
+    letter, moves along their rows. Gradients of weights of single pixels move along channels, and are plain matrices.
+    """
     todo = [p.contract.a, p.contract.b]
     while todo:
         op = todo.pop().producer()
-        if isinstance(op, tensor.Window):
+        if isinstance(op, tensor.Window) and (any(n != 1 for n in op.sizes) or _follows_rows(p, inner)):
             return True
         if op is not None and op.has(View):
             todo += op.operands
     return False
+
+
+def _follows_rows(p: Problem, inner: str) -> bool:
+    """Whether the image's elements along this letter lie nearer to one another than those along any contracted one."""
+    steps = [p.left.stride(c) for c in p.contracted if p.size(c) != 1]
+    return all(p.left.stride(inner) <= step for step in steps)

@@ -380,6 +380,7 @@ def test_gradients_of_lenets_layers_go_through_tiles() -> None:
         Case((4, 5, 30, 34), (7, 5, 3, 3), pad=1, constant=False),
         Case((2, 20, 26, 26), (33, 20, 3, 3), stride=2, constant=False),
         Case((3, 3, 57, 40), (20, 3, 7, 7), stride=2, pad=3, constant=False),
+        Case((3, 5, 30, 34), (7, 5, 3, 3), pad=1, constant=False, free=True),
     ],
     ids=str,
 )
@@ -390,3 +391,21 @@ def test_sums_of_weights_gradients_wait_while_rows_of_pixels_come(case: Case) ->
     check_native(by_w, [x, w, dy], adjoint_by_w(x, dy, case), case.dtype)
     lowered, _ = to_kernels(by_w, TARGETS["x86-64-avx512"])
     assert any(isinstance(op, kernel.For) and op.body.block.args[0].name == "block" for op in lowered.walk())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((4, 20, 12, 12), (33, 20, 1, 1), constant=False),
+        Case((3, 20, 12, 14), (33, 20, 1, 1), constant=False, free=True),
+        Case((2, 32, 15, 15), (48, 32, 1, 1), stride=2, constant=False),
+    ],
+    ids=str,
+)
+def test_gradients_of_weights_of_single_pixels_are_matrix_products(case: Case) -> None:
+    x, w, _ = case.arrays()
+    dy = np.random.default_rng(13).standard_normal(convolved(x, w, case).shape).astype(case.dtype.np)
+    _, by_w = gradient_modules(case)
+    check_native(by_w, [x, w, dy], adjoint_by_w(x, dy, case), case.dtype)
+    _, builders = to_kernels(by_w, TARGETS["x86-64-avx512"])
+    assert "contract" in builders and "conv" not in builders, builders
