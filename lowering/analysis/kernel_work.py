@@ -1,9 +1,9 @@
 """The work of a kernel, counted from its ops: what each loop does in a round, how often, and from which cache its data comes.
 
-A loop's working set is what one run of it touches. Data that a loop goes over again comes from the first cache that holds the working set
-of the loop around both times; what the caller's next call finds there is the whole kernel's. Sizes that are not known are one number
-throughout. Conditions and bounds that depend on the rounds of loops around are looked at in some of those. Of a branch with an unknown
-condition, half of each side counts.
+A loop's working set is what one run of it touches, by the spans of `footprints.py`. Data that a loop goes over again comes from the first
+cache that holds the working set of the loop around both times; what the caller's next call finds there is the whole kernel's. Sizes that
+are not known are one number throughout. Conditions and bounds that depend on the rounds of loops around are looked at in some of those. Of
+a branch with an unknown condition, half of each side counts.
 
 Reuse by working sets of loops is what polyhedral compilers estimate traffic by, as in Wolf and Lam, "A data locality optimizing algorithm"
 (PLDI 1991); the busiest unit of a loop body bounds its time as in Williams, Waterman and Patterson's roofline (CACM 2009).
@@ -27,6 +27,7 @@ from polyreme.ir.define import ConstantLike
 from polyreme.ir.dims import Dim, product, substitute, symbols
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type, VectorType, f32, i32, index
+from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, moved, spans_of, union
 from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles
 from polyreme.lowering.machines.functions import LATENCY, LATENCY_OF_SIMPLE, OPERATIONS
 from polyreme.lowering.machines.targets import Target
@@ -43,12 +44,12 @@ TILE_WORDS, CUT_OPERATIONS = 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Memory that a round of a loop reads or writes: `bytes` of a buffer of `size` bytes, at a place that the loops `moved_by` change."""
+    """Memory that a round of a loop reads or writes: `bytes` of a buffer of `size` bytes, from a place on, in bytes."""
 
     buffer: Value
     bytes: float
     size: float
-    moved_by: frozenset[CountedLoop]
+    place: Place
 
 
 @dataclass(slots=True, eq=False)
@@ -72,39 +73,83 @@ class CountedLoop:
             total = total + loop.total()
         return total * self.rounds
 
-    def touches(self, rooms: Sequence[float]) -> _Touched:
-        """What a run of it touches, by buffer and what moves the place."""
+    def touches(self, rooms: Sequence[float], line: int) -> _Touched:
+        """What a run of it touches, by buffer and what moves the place. Data comes by lines."""
         found: _Touched = {}
-        parts: list[tuple[_Key, _Part]] = [((r.buffer, r.moved_by), (r.bytes, r.size, (r.bytes,) * len(rooms))) for r in self.references]
+        for r in self.references:
+            # Rounds whose places are not known are taken to be neighbours, and to have lines in common.
+            spans = None if r.place.moved_by else spans_of(r.place.start, r.bytes, line)
+            count = r.bytes if spans is None else bytes_of(spans)
+            _add(found, (r.buffer, r.place.steps, r.place.rest), _Part(count, r.size, (count,) * len(rooms), spans))
+        for part in found.values():
+            part.missed = (part.count,) * len(rooms)
         for loop in self.inside:
-            parts += loop.touches(rooms).items()
-        for key, (count, size, missed) in parts:
-            before, _, others = found.get(key, (0.0, size, (0.0,) * len(rooms)))
-            found[key] = min(before + count, size), size, tuple(a + b for a, b in zip(others, missed, strict=True))
+            for key, part in loop.touches(rooms, line).items():
+                _add(found, key, part)
         of_round = working_set(found)
         run: _Touched = {}
-        for key, (count, size, missed) in found.items():
-            moves = self in key[1]
-            again = [self.rounds if moves or self.rounds < 1 or of_round > room else 1.0 for room in rooms]
-            run[key] = min(count * self.rounds, size) if moves else count, size, tuple(a * b for a, b in zip(missed, again, strict=True))
+        for (buffer, steps, rest), part in found.items():
+            step = next((step for loop, step in steps if loop is self), 0)
+            key = buffer, frozenset(pair for pair in steps if pair[0] is not self), rest
+            unknown = any(self in number.moved_by for number, _ in rest)
+            _add(run, key, self._all_rounds(part, step, unknown, [of_round <= room for room in rooms]))
         of_run = working_set(run)
-        return {
-            key: (count, size, tuple(min(m, count) if of_run <= room else m for m, room in zip(missed, rooms, strict=True)))
-            for key, (count, size, missed) in run.items()
-        }
+        for part in run.values():
+            part.missed = tuple(min(m, part.count) if of_run <= room else m for m, room in zip(part.missed, rooms, strict=True))
+        return run
+
+    def _all_rounds(self, part: _Part, step: int, unknown: bool, fits: Sequence[bool]) -> _Part:
+        """What all rounds touch of what one does, each `step` bytes from the one before, or at places that are `unknown`. A cache for which
+        it fits keeps what the round before has touched.
+        """
+        spans, count, again = part.spans, part.count, 1.0
+        if unknown or (step and spans is None):
+            spans, count, again = None, count * self.rounds, self.rounds
+        elif step:
+            spans, touched = moved(part.spans, step, self.rounds)
+            again = touched / bytes_of(part.spans)
+            count *= again
+        elif self.rounds < 1:
+            again = self.rounds
+        missed = tuple(m * (again if fit else self.rounds) for m, fit in zip(part.missed, fits, strict=True))
+        return _Part(min(count, part.size), part.size, missed, spans)
 
 
-_Key = tuple[Value, frozenset[CountedLoop]]
-# Bytes that are touched, those of the buffer, and those that come to a cache of each size.
-_Part = tuple[float, float, tuple[float, ...]]
+@dataclass(slots=True)
+class _Part:
+    """Bytes that are touched, those of the buffer, and those that come to a cache of each size; where they are, if that is known."""
+
+    count: float
+    size: float
+    missed: tuple[float, ...]
+    spans: Spans | None
+
+
+_Key = tuple[Value, frozenset[tuple[Any, int]], frozenset[tuple[Unknown, int]]]
 _Touched = dict[_Key, _Part]
+
+
+def _add(touched: _Touched, key: _Key, part: _Part) -> None:
+    """Add a part to those of the same key."""
+    old = touched.get(key)
+    if old is None:
+        touched[key] = part
+        return
+    missed = tuple(a + b for a, b in zip(old.missed, part.missed, strict=True))
+    if old.spans is None or part.spans is None:
+        spans, count = None, old.count + part.count
+    else:
+        spans = union(np.concatenate([old.spans, part.spans]))
+        # Of what is touched in some rounds alone, a part of the spans counts.
+        count = bytes_of(spans) * (old.count + part.count) / (bytes_of(old.spans) + bytes_of(part.spans))
+    touched[key] = _Part(min(count, part.size), part.size, missed, spans)
 
 
 def working_set(touched: _Touched) -> float:
     """Bytes that are touched, each once."""
     by_buffer: dict[Value, tuple[float, float]] = {}
-    for (buffer, _), (count, size, _) in touched.items():
-        by_buffer[buffer] = by_buffer.get(buffer, (0.0, 0.0))[0] + count, size
+    for (buffer, *_), part in touched.items():
+        by_buffer[buffer] = by_buffer.get(buffer, (0.0, 0.0))[0] + part.count, part.size
     return sum(min(count, size) for count, size in by_buffer.values())
 
 
@@ -123,9 +168,11 @@ class KernelWork:
 def work_of(func: Func, target: Target) -> KernelWork:
     """The work of a kernel on a machine."""
     root = _Counter(target).root(func)
-    touched = root.touches(target.caches)
+    touched = root.touches(target.caches, target.line_bytes)
     # The next call finds in a cache what this one has touched, if all of that has room there.
-    missed = [0.0 if working_set(touched) <= room else sum(m[i] for *_, m in touched.values()) for i, room in enumerate(target.caches)]
+    missed = [
+        0.0 if working_set(touched) <= room else sum(part.missed[i] for part in touched.values()) for i, room in enumerate(target.caches)
+    ]
     first, second, third = (max(missed[i:]) for i in range(len(missed)))
     traffic = Traffic(first - second, second - third, third)
     cycles = rates_of(target).call_cycles + together(root.cycles(target), traffic_cycles(traffic, target), target)
@@ -144,8 +191,7 @@ def size_of(dim: Dim) -> int:
     return max(value, 0)
 
 
-Moves = dict[Value, frozenset[CountedLoop]]
-NOTHING: frozenset[CountedLoop] = frozenset()
+FIRST = Place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +212,15 @@ class _Where:
 
 
 class _Counter:
-    """Counts a kernel's ops. `known` has the numbers that are known, in `SAMPLES` of the rounds of all loops around; `moves` has the loops
-    that change a value.
+    """Counts a kernel's ops. `known` has the numbers that are known, in `SAMPLES` of the rounds of all loops around; `places` has how the
+    loops around change a value.
     """
 
     def __init__(self, target: Target):
         self.target = target
         self.rng = np.random.default_rng(0)
         self.known: dict[Value, Any] = {}
-        self.moves: Moves = {}
+        self.places: dict[Value, Place] = {}
         # The round of the loop around, and values that a loop takes over from the round before, with how many rounds it has.
         self.round: Any = 0
         self.taken_over: dict[Value, float] = {}
@@ -203,23 +249,21 @@ class _Counter:
             self._block(op.body.block, inner)
         else:
             self._number(op)
-            moved = NOTHING.union(*(self.moves.get(x, NOTHING) for x in op.operands))
-            if moved:
-                self.moves.update((r, moved) for r in op.results)
+            self._place(op)
             self._count(op, place.loop)
 
     def _for(self, op: kernel.For, place: _Where) -> None:
         lo, hi = self.known.get(op.lo), self.known.get(op.hi)
         rounds = ROUNDS if lo is None or hi is None else np.maximum(0, -(-(hi - lo) // op.step))
         block = op.body.block
-        inner = self._loop(block, rounds, lo, op.step, place)
+        inner = self._loop(block, rounds, lo, op.step, place, op.lo)
         if inner is None:
             self._same(op.results, op.inits)
             return
         inner.work = inner.work + Work(waits=_waits(block))
 
-    def _loop(self, block: Block, rounds: Any, lo: Any, step: int, place: _Where) -> CountedLoop | None:
-        """The loop of a block, unless it has no round."""
+    def _loop(self, block: Block, rounds: Any, lo: Any, step: int, place: _Where, start: Value | None = None) -> CountedLoop | None:
+        """The loop of a block, unless it has no round. It begins at the numbers `lo`, those of the value `start` if there is one."""
         mean, (share, active) = place.mean(rounds), place.share(np.asarray(rounds) > 0)
         if not share:
             return None
@@ -230,7 +274,9 @@ class _Counter:
         self.round = np.floor(self._evenly() * rounds).astype(np.int64)
         if lo is not None:
             self.known[block.args[0]] = lo + self.round * step
-        self.moves[block.args[0]] = frozenset([inner])
+        begin = FIRST if start is None else self._place_of(start)
+        self.places[block.args[0]] = begin.plus(Place(steps=frozenset([(inner, step)])))
+        self.places.update((x, _unknown(x, frozenset([inner]))) for x in block.args[1:] if x.type == index)
         self.taken_over.update(dict.fromkeys(block.args[1:], mean))
         self._block(block, _Where(inner, active))
         self.round = outer
@@ -281,18 +327,41 @@ class _Counter:
         elif isinstance(op, kernel.Apply) and all(x in known for x in op.operands):
             known[op.result] = op.reference([known[x] for x in op.operands], fn=op.fn, dtype=op.dtype)
 
+    def _place_of(self, value: Value) -> Place:
+        """How the loops around change a value."""
+        found = self.places.get(value)
+        return _unknown(value) if found is None else found
+
+    def _place(self, op: Op) -> None:
+        """Note how the loops around change what the op gives: sums and multiples of positions are known."""
+        if isinstance(op, (kernel.Constant, kernel.Size)) and op.result.type == index:
+            self.places[op.result] = Place(int(self.known[op.result]))
+            return
+        places = [self._place_of(x) for x in op.operands]
+        if isinstance(op, kernel.Apply) and op.result.type == index and op.fn in ("add", "sub", "mul"):
+            a, b = places
+            if op.fn != "mul":
+                self.places[op.result] = a.plus(b, 1 if op.fn == "add" else -1)
+                return
+            for one, other in ((a, b), (b, a)):
+                if not one.loops and not one.rest:
+                    self.places[op.result] = FIRST.plus(other, one.start)
+                    return
+        loops = frozenset[Any]().union(*(place.loops for place in places))
+        self.places.update((r, _unknown(r, loops)) for r in op.results)
+
     def _count(self, op: Op, loop: CountedLoop) -> None:
         """Add the work of an op, and the memory that it touches."""
         if isinstance(op, (kernel.Load, kernel.Store)):
             value = op.result if isinstance(op, kernel.Load) else op.value
             count = self._vectors(value.type)
             loop.work = loop.work + (Work(loads=count) if isinstance(op, kernel.Load) else Work(stores=count))
-            self._touch(loop, op.buffer, lanes_of(value.type) * scalar_of(value.type).bytes, self.moves.get(op.index, NOTHING))
+            self._touch(loop, op.buffer, lanes_of(value.type) * scalar_of(value.type).bytes, op.index)
         elif isinstance(op, (kernel.Gather, kernel.Scatter)):
             value = op.result if isinstance(op, kernel.Gather) else op.value
             lanes = lanes_of(value.type)
             loop.work = loop.work + Work(places=lanes)
-            self._touch(loop, op.buffer, lanes * scalar_of(value.type).bytes, self.moves.get(op.indices, NOTHING))
+            self._touch(loop, op.buffer, lanes * scalar_of(value.type).bytes, op.indices)
         elif isinstance(op, kernel.Fma):
             loop.work = loop.work + Work(multiply_adds=self._vectors(op.result.type))
         elif isinstance(op, (kernel.Dot2, kernel.Dot4)):
@@ -314,19 +383,19 @@ class _Counter:
         numbers = self._lines(2 * op.cuts * op.steps * LANES * f32.bytes)
         loop.work = loop.work + Work(tiles=tiles, arithmetic=numbers * CUT_OPERATIONS, loads=numbers, stores=numbers * TERMS / 2)
         step = TERMS * PAIRS * i32.bytes * op.steps
-        self._touch(loop, op.a, step * op.rows, self.moves.get(op.at_a, NOTHING))
-        self._touch(loop, op.b, step * LANES, self.moves.get(op.at_b, NOTHING))
-        self._touch(loop, op.sums, op.rows * LANES * f32.bytes, self.moves.get(op.at_sums, NOTHING))
+        self._touch(loop, op.a, step * op.rows, op.at_a)
+        self._touch(loop, op.b, step * LANES, op.at_b)
+        self._touch(loop, op.sums, op.rows * LANES * f32.bytes, op.at_sums)
         if op.source is not None:
-            self._touch(loop, op.source, 2 * op.cuts * op.steps * LANES * f32.bytes, self.moves.get(op.at_source, NOTHING))
+            self._touch(loop, op.source, 2 * op.cuts * op.steps * LANES * f32.bytes, op.at_source)
 
     def _dot_block(self, op: kernel.DotBlock, loop: CountedLoop) -> None:
         steps = prod(op.counts)
         loop.work = loop.work + Work(
             tiles=rates_of(self.target).tile_row_cycles * op.rows * len(op.starts) * op.columns / TILE_WORDS * steps
         )
-        self._touch(loop, op.a, op.rows * len(op.starts) * TILE_WORDS * i32.bytes * steps, self.moves.get(op.at_a, NOTHING))
-        self._touch(loop, op.b, TILE_WORDS * op.columns * i32.bytes * steps, self.moves.get(op.at_b, NOTHING))
+        self._touch(loop, op.a, op.rows * len(op.starts) * TILE_WORDS * i32.bytes * steps, op.at_a)
+        self._touch(loop, op.b, TILE_WORDS * op.columns * i32.bytes * steps, op.at_b)
 
     def _lines(self, count: float) -> float:
         """Vectors of so many bytes."""
@@ -340,19 +409,27 @@ class _Counter:
         is_bound = op.fn in ("max", "min") and any(map(_is_known, op.operands))
         loop.work = loop.work + Work(arithmetic=count * (1 if is_bound else OPERATIONS.get(op.fn, 1)))
 
-    def _touch(self, loop: CountedLoop, buffer: Value, count: float, moved_by: frozenset[CountedLoop]) -> None:
+    def _touch(self, loop: CountedLoop, buffer: Value, count: float, at: Value) -> None:
+        place = FIRST.plus(self._place_of(at), buffer.type.dtype.bytes)
         while isinstance(made := buffer.producer(), kernel.View):
             buffer = made.buffer
+            if made.offset is not None:
+                place = place.plus(self._place_of(made.offset), buffer.type.dtype.bytes)
         type = buffer.type
         assert isinstance(type, BufferType)
         size = float(size_of(product(type.shape)) * type.dtype.bytes)
-        loop.references.append(Reference(buffer, count, size, moved_by))
+        loop.references.append(Reference(buffer, count, size, place))
 
     def _vectors(self, type: Type) -> float:
         """Registers that a value takes; one for a single element."""
         if isinstance(type, BufferType):
             return 0.0
         return max(1.0, lanes_of(type) * scalar_of(type).bytes / self.target.vector_bytes)
+
+
+def _unknown(value: Value, loops: frozenset[Any] = frozenset()) -> Place:
+    """The place of a number that is not known."""
+    return Place(rest=frozenset([(Unknown(value, loops), 1)]))
 
 
 def _is_known(value: Value) -> bool:

@@ -86,6 +86,39 @@ def test_what_does_not_fit_comes_again_each_time() -> None:
     assert largest.traffic.l3 == pytest.approx(3 * 4 * L2, rel=0.01)
 
 
+def test_windows_share_what_they_have_in_common() -> None:
+    def taps(code: Code, func: Func) -> None:
+        x, y = func.args
+        with code.loop(0, 2 * L1 // 64 - 2) as row, code.loop(0, 64, step=LANES) as loop:
+            at = code.add(code.mul(row.iv, 64), loop.iv)
+            read = [code.load(x, code.add(at, 64 * down + right), LANES) for down in range(3) for right in range(3)]
+            code.store(code.apply("add", read[0], read[-1]), y, at)
+
+    # Each of both buffers once, not nine times.
+    assert kernel_of(2 * L1, taps).traffic.l2 == pytest.approx(2 * 4 * 2 * L1, rel=0.05)
+
+
+def test_single_elements_come_by_lines() -> None:
+    def column(code: Code, func: Func) -> None:
+        x, y = func.args
+        with code.loop(0, 64) as outer, code.loop(0, L1 // 64) as loop:
+            code.store(code.load(x, code.add(code.mul(loop.iv, 64), outer.iv), 1), y, 0)
+
+    assert kernel_of(L1, column).traffic.l2 == pytest.approx(64 * L1 // 64 * TARGET.line_bytes, rel=0.05)
+
+
+def test_rows_and_columns_of_a_number_are_where_the_number_is() -> None:
+    def tasks(code: Code, func: Func) -> None:
+        x, y = func.args
+        with code.parallel(code.value(L1 // 8)) as flat:
+            row, column = code.split(flat, [L1 // 64, 8])
+            at = code.add(code.mul(row, 64), code.mul(column, 8))
+            code.store(code.load(x, at, LANES), y, at)
+
+    # Vectors overlap by half.
+    assert kernel_of(L1, tasks).traffic.l2 == pytest.approx(2 * 4 * L1, rel=0.01)
+
+
 def test_what_waits_for_the_round_before_takes_its_latency() -> None:
     def chain(code: Code, func: Func) -> None:
         x = code.load(func.args[0], 0, 1)
