@@ -1,4 +1,7 @@
-"""Counting: names in capitals that a module gives numbers at its top level."""
+"""Counting: names in capitals that a module gives numbers at its top level, or tuples, tables and records of numbers.
+
+A table of functions is none of these, whatever numbers its functions have; nor are names by number, as of types by their bits.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,28 @@ def constants_in(text: str) -> list[str]:
         else:
             continue
         names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
-        if names and all(name.lstrip("_").isupper() for name in names) and any(map(_is_number, ast.walk(value))):
+        if names and all(name.lstrip("_").isupper() for name in names) and _is_of_numbers(value):
             found += names
     return found
 
 
-def _is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+def _is_of_numbers(node: ast.AST) -> bool:
+    """Whether a value is a number, computed of numbers, or has one as an element."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    if isinstance(node, (ast.Lambda, ast.Compare, ast.JoinedStr)):
+        return False
+    if isinstance(node, ast.Dict):
+        if any(map(_has_function, node.values)):
+            return False
+        return any(map(_is_of_numbers, node.values))
+    if isinstance(node, ast.Subscript):
+        return _is_of_numbers(node.value)
+    return any(map(_is_of_numbers, ast.iter_child_nodes(node)))
+
+
+def _has_function(node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Lambda) for inner in ast.walk(node))
 
 
 def by_file() -> Iterator[tuple[str, list[str]]]:
