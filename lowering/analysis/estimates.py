@@ -1,16 +1,30 @@
-"""Numbers to plan with in place of unknown sizes."""
+"""Numbers to plan with in place of unknown sizes: the one home of what is assumed of them."""
 
 from __future__ import annotations
 
 from polyreme.ir.dims import Dim, substitute, symbols
-
-# What a size is taken for in estimates while it has no value.
-ASSUMED_SIZE = 64
-# The same for the side of a picture that a network takes.
-ASSUMED_PIXELS = 224
+from polyreme.ir.python.records import dataclass
 
 
-def estimate(dim: Dim, assumed: int = ASSUMED_SIZE) -> int:
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What a `size` is taken for in estimates while it has no value; the side of a picture that a network takes, in `pixels`, and the
+    `sides` that one plan has to suit; a batch, in `images`; `rows` of a product whose schedule has to suit few and many; `rounds` of a loop
+    whose bounds are not known.
+    """
+
+    size: int
+    pixels: int
+    sides: tuple[int, ...]
+    images: int
+    rows: int
+    rounds: int
+
+
+ASSUMED = Assumed(size=64, pixels=224, sides=(160, 224, 320), images=16, rows=128, rounds=8)
+
+
+def estimate(dim: Dim, assumed: int = ASSUMED.size) -> int:
     """A number to plan with: symbolic sizes are taken for `assumed`."""
     value = substitute(dim, dict.fromkeys(symbols(dim), assumed))
     assert isinstance(value, int)
@@ -19,4 +33,4 @@ def estimate(dim: Dim, assumed: int = ASSUMED_SIZE) -> int:
 
 def estimate_pixels(dim: Dim) -> int:
     """As `estimate`, for sizes that depend on those of an image."""
-    return estimate(dim, ASSUMED_PIXELS)
+    return estimate(dim, ASSUMED.pixels)

@@ -24,9 +24,10 @@ from polyreme.dialects.kernel.common import lanes_of, scalar_of
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import ConstantLike
-from polyreme.ir.dims import Dim, product, substitute, symbols
+from polyreme.ir.dims import product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type, VectorType, f32, i32, index
+from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, moved, spans_of, union
 from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles
 from polyreme.lowering.machines.functions import LATENCY, LATENCY_OF_SIMPLE, OPERATIONS
@@ -34,8 +35,6 @@ from polyreme.lowering.machines.targets import Target
 
 __all__ = ["KernelWork", "kernel_cycles", "work_of"]
 
-# What is taken for a size that is not known, and rounds of a loop whose bounds are not known.
-TYPICAL, ROUNDS = 56, 8
 # Rounds of all loops around, drawn evenly, for which conditions and bounds are looked at.
 SAMPLES = 64
 # Words of a row of a tile register; simple operations that split a vector into three terms.
@@ -184,13 +183,6 @@ def kernel_cycles(func: Func, target: Target) -> float:
     return work_of(func, target).cycles
 
 
-def size_of(dim: Dim) -> int:
-    """A number for a size."""
-    value = substitute(dim, dict.fromkeys(symbols(dim), TYPICAL))
-    assert isinstance(value, int)
-    return max(value, 0)
-
-
 FIRST = Place()
 
 
@@ -239,11 +231,11 @@ class _Counter:
         if isinstance(op, kernel.For):
             self._for(op, place)
         elif isinstance(op, kernel.Parallel):
-            self._loop(op.body.block, self.known.get(op.count, ROUNDS), 0, 1, place)
+            self._loop(op.body.block, self.known.get(op.count, ASSUMED.rounds), 0, 1, place)
         elif isinstance(op, kernel.If):
             self._if(op, place)
         elif isinstance(op, kernel.While):
-            inner = _Where(CountedLoop(ROUNDS), place.active)
+            inner = _Where(CountedLoop(ASSUMED.rounds), place.active)
             place.loop.inside.append(inner.loop)
             self._block(op.condition.block, inner)
             self._block(op.body.block, inner)
@@ -254,7 +246,7 @@ class _Counter:
 
     def _for(self, op: kernel.For, place: _Where) -> None:
         lo, hi = self.known.get(op.lo), self.known.get(op.hi)
-        rounds = ROUNDS if lo is None or hi is None else np.maximum(0, -(-(hi - lo) // op.step))
+        rounds = ASSUMED.rounds if lo is None or hi is None else np.maximum(0, -(-(hi - lo) // op.step))
         block = op.body.block
         inner = self._loop(block, rounds, lo, op.step, place, op.lo)
         if inner is None:
@@ -310,7 +302,7 @@ class _Counter:
             if not isinstance(op.result.type, VectorType):
                 known[op.result] = op.value
         elif isinstance(op, kernel.Size):
-            known[op.result] = size_of(op.value)
+            known[op.result] = estimate(op.value)
         elif isinstance(op, kernel.Threads):
             known[op.result] = 1
         elif isinstance(op, kernel.FetchAdd):
@@ -417,7 +409,7 @@ class _Counter:
                 place = place.plus(self._place_of(made.offset), buffer.type.dtype.bytes)
         type = buffer.type
         assert isinstance(type, BufferType)
-        size = float(size_of(product(type.shape)) * type.dtype.bytes)
+        size = float(estimate(product(type.shape)) * type.dtype.bytes)
         loop.references.append(Reference(buffer, count, size, place))
 
     def _vectors(self, type: Type) -> float:

@@ -16,13 +16,12 @@ from polyreme.ir.dims import Dim, floordiv, mod, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, i32, u8
 from polyreme.lowering.analysis.access import Access, row_major, trace, trace_copied
+from polyreme.lowering.analysis.estimates import ASSUMED
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.microkernel import Axis, Registers, join_axes
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.instructions import BYTES, dot_registers
 
-# A size that is only known at run time counts as this many in estimates.
-TYPICAL = 64
 # Registers for A's number and its product with a pair of 16-bit integers.
 FACTORS_OF_PAIRS = 2
 # From so many vectors of a row on it does not matter that half of the last one is empty.
@@ -120,7 +119,7 @@ class Problem:
 
 def typical(dim: Dim) -> int:
     """A number to reckon with."""
-    return dim if isinstance(dim, int) else TYPICAL
+    return dim if isinstance(dim, int) else ASSUMED.size
 
 
 def find_problem(request: Request, narrow: bool = False, words: bool = False, turned: bool = False) -> Problem | None:

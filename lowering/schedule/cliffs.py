@@ -15,7 +15,8 @@ from polyreme.ir.define import ConstantLike, Elementwise, Terminator, View
 from polyreme.ir.dims import product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
-from polyreme.lowering.analysis.kernel_work import kernel_cycles, size_of
+from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.analysis.kernel_work import kernel_cycles
 from polyreme.lowering.kernels.plan import KernelPlan, Request, title
 from polyreme.lowering.machines.functions import EXPENSIVE
 from polyreme.lowering.machines.targets import Target
@@ -61,7 +62,7 @@ def find_cliff(request: Request, plan: KernelPlan) -> Cliff | None:
 
 def needed_cycles(request: Request) -> float:
     """Cycles that the arithmetic of a root and its memory take one thread of the target."""
-    memory = sum(size_of(product(v.type.shape)) * v.type.dtype.bytes for v in (*request.func.args, *request.results))
+    memory = sum(estimate(product(v.type.shape)) * v.type.dtype.bytes for v in (*request.func.args, *request.results))
     return 1000 + memory / BYTES + _within(request.func, request.target)
 
 
@@ -70,25 +71,24 @@ def _within(op: Op, target: Target) -> float:
     for region in op.regions:
         for block in region.blocks:
             total += sum(_within(inner, target) if inner.regions else _needed(inner, target) for inner in block)
-    return (total + STEP) * size_of(op.steps) if isinstance(op, tensor.Scan) else total
+    return (total + STEP) * estimate(op.steps) if isinstance(op, tensor.Scan) else total
 
 
 def _needed(op: Op, target: Target) -> float:
     if op.has(Terminator) or op.has(ConstantLike) or op.has(View):
         return 0.0
-    made = max((size_of(product(v.type.shape)) for v in op.results), default=1)
-    read = max((size_of(product(v.type.shape)) for v in op.operands), default=0)
+    made = max((estimate(product(v.type.shape)) for v in op.results), default=1)
+    read = max((estimate(product(v.type.shape)) for v in op.operands), default=0)
     if isinstance(op, tensor.Contract):
-        sums = size_of(product(tensor.ContractSpec(op.spec).sizes(op.a.type.shape, op.b.type.shape).values()))
+        sums = estimate(product(tensor.ContractSpec(op.spec).sizes(op.a.type.shape, op.b.type.shape).values()))
         return sums / target.lanes(element_type(op.a.type)) / target.multiply_adds
     if isinstance(op, tensor.Argsort):
         return read * max(1.0, math.log2(max(read, 2))) * COMPARE
     if isinstance(op, tensor.Cumulate):
         return read * CHAIN
     if isinstance(op, (tensor.Gather, tensor.Scatter)):
-        return (made if isinstance(op, tensor.Gather) else size_of(product(op.updates.type.shape))) * PLACE
+        return (made if isinstance(op, tensor.Gather) else estimate(product(op.updates.type.shape))) * PLACE
     if isinstance(op, tensor.Random):
         return made * DRAW
     dear = EXPENSIVE.get(op.attributes.get("fn", ""), 1) if op.has(Elementwise) else 1
     return max(made, read) * dear / target.lanes(element_type(op.results[0].type)) / PER_CYCLE
-

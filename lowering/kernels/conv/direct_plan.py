@@ -11,13 +11,13 @@ from polyreme.dialects.kernel.int8_block import STEP
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
-from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
+from polyreme.lowering.analysis.estimates import ASSUMED, estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
 from polyreme.lowering.kernels.microkernel import L1_PANEL_VECTORS, MOST_UNROLLED, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
-from polyreme.lowering.kernels.problem import TYPICAL, Problem, find_problem, in_words, typical
+from polyreme.lowering.kernels.problem import Problem, find_problem, in_words, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES
@@ -96,7 +96,6 @@ class Border:
 class Direct:
     """A convolution, the memory of image and weights, tile and pieces."""
 
-
     def __init__(
         self,
         problem: Problem,
@@ -133,8 +132,7 @@ class Direct:
         return known and all(n > 0 for n in self.outputs) and all(epilogue.steps[i] == 1 and epilogue.reaches[i] == 1 for i in others)
 
     def _turns(self) -> bool:
-        """Whether results can be written with the channels first: those of rows of unknown length, in square blocks of pixels and channels.
-        """
+        """Whether results can be written with the channels first: those of rows of unknown length, in square blocks of pixels and channels."""
         p, axes = self.p, [self.p.out.index(c) for c in self.spatial]
         return (
             self.lanes > 1
@@ -304,7 +302,7 @@ class Direct:
         *above, width = self.extents
         height = above[0] if above else 1
         if not isinstance(self.whole[-1], int):
-            width, height = TYPICAL, 1
+            width, height = ASSUMED.size, 1
         registers = self.p.registers
         best: tuple[float, int, int, int] | None = None
         given = VECTORS_OF_ROWS if self.has_whole_rows else self.vectors
@@ -330,8 +328,7 @@ class Direct:
         return high, wide, self._shared(-vectors, high * wide, -(-height // high) * -(-width // wide))
 
     def _step_cycles(self, pixels: int, vectors: int) -> float:
-        """An estimate of a step of a tile. With few registers a tile has few pixels, and so waits for its weights.
-        """
+        """An estimate of a step of a tile. With few registers a tile has few pixels, and so waits for its weights."""
         streamed = not self.by_rows and self.p.registers.count < MANY_REGISTERS and self.k * vectors > L1_PANEL_VECTORS
         return (streamed_cycles if streamed else step_cycles)(pixels, vectors)
 

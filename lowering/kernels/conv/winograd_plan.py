@@ -16,7 +16,7 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, f32
-from polyreme.lowering.analysis.estimates import ASSUMED_PIXELS, estimate
+from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
 from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, transforms
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import find_winograd_inner_product
@@ -42,8 +42,6 @@ EXACT_FACTORS = 4
 
 # Windows that are taken, and their strides.
 WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
-# Unknown sizes are planned for so many images, and pixels of their sides.
-USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
 # Winograd's inner product is taken if the estimate here is more than this part of its own.
@@ -124,7 +122,7 @@ class WinogradImage:
 
     def sized(self, pixels: int) -> WinogradImage:
         """The same with numbers to plan with where sizes are unknown, those of images with sides of so many pixels."""
-        batch = dict.fromkeys(dims.symbols(self.batch), USUAL_BATCH)
+        batch = dict.fromkeys(dims.symbols(self.batch), ASSUMED.images)
 
         def number(size: Dim) -> int:
             return estimate(dims.substitute(size, batch), pixels)
@@ -142,7 +140,7 @@ class WinogradImage:
     def usual(self) -> tuple[WinogradImage, ...]:
         """Images of known sizes to plan with, all the same where it is only the batch that is unknown."""
         known = isinstance(self.high, int) and isinstance(self.wide, int)
-        return tuple(self.sized(pixels) for pixels in ((ASSUMED_PIXELS,) if known else PIXELS))
+        return tuple(self.sized(pixels) for pixels in ((ASSUMED.pixels,) if known else ASSUMED.sides))
 
     @property
     def sizes(self) -> tuple[int, ...]:

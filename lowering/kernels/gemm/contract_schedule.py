@@ -11,6 +11,7 @@ from polyreme.ir.dims import Dim, ceildiv
 from polyreme.ir.dims import product as product_of
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
+from polyreme.lowering.analysis.estimates import ASSUMED
 from polyreme.lowering.kernels.amx_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.kernels.gemm.double_buffered import (
     L2_SHARE_OF_LEFT,
@@ -22,7 +23,7 @@ from polyreme.lowering.kernels.gemm.double_buffered import (
 from polyreme.lowering.kernels.gemm.product_tile import PLAIN_FORM, TileForm
 from polyreme.lowering.kernels.microkernel import UNROLL, choose_tile, rank_tiles, step_cycles, streams_of_row, vectors_of_row
 from polyreme.lowering.kernels.packing import Panels
-from polyreme.lowering.kernels.problem import TYPICAL, Product, typical
+from polyreme.lowering.kernels.problem import Product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
@@ -528,7 +529,7 @@ class _ProductChoices:
         if most is not None:
             wanted = max(wanted, -(-typical(self.m) // most))
         if not isinstance(self.m, int):
-            return -(-TYPICAL // rows) * rows
+            return -(-ASSUMED.size // rows) * rows
         if wanted <= 1:
             return None
         piece = -(-self.m // (wanted * rows)) * rows
@@ -587,7 +588,6 @@ class _ProductChoices:
             return None
         rows, _ = self.tile
         return -(-self.m // (-(-self.m * row // room) * rows)) * rows
-
 
     @property
     def _l3_is_slow(self) -> bool:

@@ -13,7 +13,7 @@ from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32
-from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
 from polyreme.lowering.kernels.plan import Request
@@ -67,8 +67,6 @@ MOST_MAKERS, LEAST_TASKS = 8, 4
 LEAST_STEPS = 128
 # Loads for each multiply-add of tiles of 6 x 4 vectors.
 FEWEST_LOADS = 10 / 24
-# An unknown number of rows is planned for as many at most.
-USUAL_ROWS = 128
 
 
 def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
@@ -141,8 +139,7 @@ def choose_strassen(found: Matrices) -> StrassenSchedule | None:
 
 
 def fit_strassen(found: Matrices, schedule: StrassenSchedule) -> None:
-    """`ScheduleError` unless a product can be cut as this schedule says: as one of the cuts of a known number of rows, or as it is chosen.
-    """
+    """`ScheduleError` unless a product can be cut as this schedule says: as one of the cuts of a known number of rows, or as it is chosen."""
     if is_forbidden(found.product.problem.request.target):
         raise ScheduleError("expected a product that may be cut but Strassen's algorithm is forbidden here")
     known = isinstance(found.m, int)
@@ -190,7 +187,7 @@ def best_cut(found: Matrices) -> Cut | None:
         )
     else:
         known, choices, enough = (
-            replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)),
+            replace(found, m=min(estimate(found.m, ASSUMED.rows), ASSUMED.rows)),
             [choice for choice in CUT_SCHEMES.values() if len(choice) == 1 and choice[0].few is not None],
             inf,
         )

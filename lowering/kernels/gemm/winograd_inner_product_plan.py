@@ -10,6 +10,7 @@ from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32
+from polyreme.lowering.analysis.estimates import ASSUMED
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
 from polyreme.lowering.kernels.plan import AxisOrder, Request
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
@@ -33,8 +34,6 @@ FEW_PIECES = 3
 L3_SHARE_OF_ROWS, L3_SHARE_OF_COPIES = 4, 2
 # The estimate has to be at most this part of the plain product's; less for convolutions, whose rows have to be gathered.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
-# An unknown number of rows is planned for as many.
-USUAL_ROWS = 128
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def line(self) -> int:
-        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache.
-        """
+        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache."""
         return (-(-self.k // PERIOD) * PERIOD // self.lanes | 1) * self.lanes
 
     @cached_property
@@ -320,7 +318,7 @@ def find_inner_product(request: Request) -> WinogradInnerProduct | None:
     a = find_rows(request)
     if a is None or a.m == 1:
         return None
-    usual = a.m if isinstance(a.m, int) else USUAL_ROWS
+    usual = a.m if isinstance(a.m, int) else ASSUMED.rows
     found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
     # A tile's rows stay in L2; they are on the stack.
     return None if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task) else found
