@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,6 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.passes import PassManager
 from polyreme.jit.saving import trace_model
 from polyreme.lowering.debug.fit import Clock, kernel_call
-from polyreme.lowering.kernels.conv.direct import build_direct_conv
-from polyreme.lowering.kernels.conv.direct_plan import choose_direct
-from polyreme.lowering.kernels.conv.winograd import build_winograd
-from polyreme.lowering.kernels.conv.winograd_plan import blockings, schedule_blockings
-from polyreme.lowering.kernels.gemm.contract import build_contract, tiles_of
-from polyreme.lowering.kernels.gemm.contract_schedule import schedule_product
 from polyreme.lowering.kernels.plan import KernelPlan, Request, op_names, structure
 from polyreme.lowering.kernels.way import Way, cycles_of
 from polyreme.lowering.link.tune import module_of
@@ -172,35 +165,19 @@ def candidates(request: Request, plan: KernelPlan) -> list[Candidate]:
     """What is chosen first, then what other ways choose, and other tiles and cuts of the ways that have them."""
     found: dict[tuple[str, str], Candidate] = {}
 
-    def add(way: Way, chosen: Any) -> None:
-        if chosen is not None:
-            one = Candidate(way.name, str(chosen), lambda r: way.plan(way.find(r), chosen))
-            found.setdefault((one.family, one.schedule), one)
-
     taker = next((b for b in BUILDERS if isinstance(b, Way) and b.name == plan.builder), None)
     if taker is None:
         taken = next(b for b in BUILDERS if not isinstance(b, Way) and b(request) is not None)
         return [Candidate(plan.builder, "", taken)]
-    add(taker, taker.choose(taker.find(request)))
-    for way in BUILDERS:
+    for way in (taker, *BUILDERS):
         if isinstance(way, Way) and (seen := way.find(request)) is not None:
-            add(way, way.choose(seen))
-            for other in islice(_others(way, seen, request), OTHERS):
-                add(way, other)
+            for chosen in way.candidates(seen)[: 1 + OTHERS]:
+                found.setdefault((way.name, str(chosen)), _by(way, chosen))
     return list(found.values())
 
 
-def _others(way: Way, seen: Any, request: Request) -> Iterator[Any]:
-    """Other schedules of a way."""
-    if way is build_contract:
-        yield from (schedule_product(seen, tile) for tile in tiles_of(request)[1:])
-    elif way is build_direct_conv:
-        yield from (choose_direct(seen.by_vectors(vectors)) for vectors in range(1, 5))
-    elif way is build_winograd and seen.known:
-        best: dict[int, Any] = {}
-        for cut in sorted(blockings(seen), key=lambda b: b.cycles):
-            best.setdefault(cut.size, cut)
-        yield from (schedule_blockings(seen, [cut]) for cut in best.values())
+def _by(way: Way, chosen: Any) -> Candidate:
+    return Candidate(way.name, str(chosen), lambda request: way.plan(way.find(request), chosen))
 
 
 # --- timing

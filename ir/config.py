@@ -14,7 +14,7 @@
 | `POLYREME_SHORT_WEIGHTS` | 0 keeps the weights of recurrent layers in 32 bits where 28 would do |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
 | `POLYREME_PROGRESS` | 0 for no line about compilations that take long, which the command line draws on terminals |
-| `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
+| `POLYREME_TUNE` | 1 to time some schedules for each root on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
 | `POLYREME_MEETING` | the folder in which ranks say that they have come to `init_parallel_env`; the launcher sets it |
 | `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before its work is done here; otherwise 600 |

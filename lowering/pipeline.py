@@ -123,9 +123,9 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
 
         return GPU_BUILDERS
     if config.tunes() and target == host():
-        from polyreme.lowering.link.tune import build_tuned_contract
+        from polyreme.lowering.link.tune import tuned
 
-        return tuple(build_tuned_contract if build is build_contract else build for build in BUILDERS)
+        return tuple(tuned(build) if isinstance(build, Way) else build for build in BUILDERS)
     return BUILDERS
 
 

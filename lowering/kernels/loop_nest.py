@@ -6,6 +6,7 @@ Which loops there are depends on sizes alone, never on the number of threads. So
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil
 
 from polyreme.ir import dims
@@ -139,6 +140,11 @@ def choose_nest(target: Target, sizes: Sequence[Dim], cycles: float, has_free_si
     together = iterations_together(dims.product(sizes[:taken])) if each_cycles < CHEAP_CYCLES and has_free_sizes else 1
     alone = int(target.serial_cycles / each_cycles) if together > 1 and taken > 1 else 0
     return NestSchedule(taken, max(1, ceil(target.grain_cycles / each_cycles / together)), together, alone)
+
+
+def with_grain(own: NestSchedule | None, given: NestSchedule | None) -> NestSchedule | None:
+    """A nest with the grain of another one, which may be any."""
+    return own if own is None or given is None else replace(own, grain=max(given.grain, 1))
 
 
 def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:

@@ -8,7 +8,7 @@ schedule that comes from elsewhere, such as a file, is written as one that was c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,8 @@ class Way:
     an instance of `schedule`, or None where other ways are estimated to be faster. `write` makes the plan; `fits` raises `ScheduleError`
     for a schedule that the root cannot be computed by. `function` is the name that it is called by, if that is another one.
 
-    `refusal` says why `choose` answers None.
+    `refusal` says why `choose` answers None. `others` are further schedules that fit a root, what differs least from the chosen one first:
+    they are timed by who tunes, and shown beside it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Way:
     fits: Callable[[Any, Any], None]
     function: str = ""
     refusal: Callable[[Any], str] = lambda found: "estimated to be slower than others, or forbidden"
+    others: Callable[[Any], Iterable[Any]] = lambda found: ()
 
     @property
     def __name__(self) -> str:
@@ -45,6 +47,11 @@ class Way:
         found = self.find(request)
         chosen = None if found is None else self.choose(found)
         return None if chosen is None else self.plan(found, chosen)
+
+    def candidates(self, found: Any) -> list[Any]:
+        """The schedules of what was found, each once: what is chosen, then others; none where nothing is chosen."""
+        chosen = self.choose(found)
+        return [] if chosen is None else list(dict.fromkeys([chosen, *self.others(found)]))
 
     def takes(self, request: Request) -> bool:
         """Whether this way would take a root; nothing is written."""

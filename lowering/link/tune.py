@@ -1,14 +1,15 @@
-"""Tuning: candidate tiles of a matrix product are timed once for each shape, and the answer is kept in the cache, with the objects.
+"""Tuning: the first candidates of a root are timed once, and the answer is kept in the cache, with the objects.
 
-Off by default: the estimate of `microkernel.rank_tiles` is close on the machines that it was fitted on, and timings differ from run to run.
-`POLYREME_TUNE=1` turns it on for code that is made for this machine. The tile does not change a result, since the order of additions is the
-same.
+Off by default: estimates are close on the machines that they were fitted on, and timings differ from run to run. `POLYREME_TUNE=1` turns it
+on for code that is made for this machine, for every way that has several schedules for a root (`Way.others`). Tiles do not change a result,
+since the order of additions is the same; of Winograd's algorithm other sizes do, within what an op declares.
 """
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,65 +20,96 @@ from polyreme.ir import config
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Region, Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.costs import cost_of
 from polyreme.lowering.emit.llvm.codegen import version
-from polyreme.lowering.kernels.gemm.contract import build_contract, build_with_tile, tiles_of
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, title
+from polyreme.lowering.kernels.schedule import Schedule
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.link.runtime import cache_in, digest_of
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 
-__all__ = ["build_tuned_contract", "time_tiles"]
+__all__ = ["time_schedules", "tuned"]
 
-# Tiles that are tried, interleaved rounds of them, and seconds of a measurement.
+# Schedules that are tried, interleaved rounds of them, and seconds of a measurement.
 CANDIDATES, ROUNDS, TURN = 6, 5, 0.004
-# Products of fewer operations are not tuned.
+# Roots of fewer operations are not tuned.
 MIN_OPERATIONS_TO_TUNE = 1_000_000
 
-Tile = tuple[int, int]
+def tuned(way: Way) -> Way:
+    """As `way`, by the fastest of its first candidates on this machine."""
+
+    def find(request: Request) -> _Found | None:
+        seen = way.find(request)
+        return None if seen is None else _Found(request, seen)
+
+    def choose(found: _Found) -> Schedule | None:
+        candidates = way.candidates(found.seen)[:CANDIDATES] if _is_large(found.request) else []
+        return _fastest(found.request, way, candidates) if len(candidates) > 1 else way.choose(found.seen)
+
+    return replace(
+        way,
+        find=find,
+        choose=choose,
+        write=lambda found, chosen: way.write(found.seen, chosen),
+        fits=lambda found, chosen: way.fits(found.seen, chosen),
+        refusal=lambda found: way.refusal(found.seen),
+        others=lambda found: way.candidates(found.seen),
+    )
 
 
-def build_tuned_contract(request: Request) -> KernelPlan | None:
-    """As `build_contract`, with the fastest of the first tiles on this machine."""
-    tiles = tiles_of(request)[:CANDIDATES]
+@dataclass(frozen=True)
+class _Found:
+    """A root, and what a way sees in it."""
+
+    request: Request
+    seen: Any
+
+
+def _is_large(request: Request) -> bool:
+    """Whether a root is of known sizes, and large enough to be tuned."""
+    known = all(isinstance(n, int) for t in (*request.operand_types, *request.result_types) for n in t.shape)
     operations = cost_of(request.func).operations
-    if len(tiles) < 2 or not isinstance(operations, int) or operations < MIN_OPERATIONS_TO_TUNE:
-        return build_contract(request)
-    return build_with_tile(request, _fastest(request, tiles))
+    return known and isinstance(operations, int) and operations >= MIN_OPERATIONS_TO_TUNE
 
 
-def _fastest(request: Request, tiles: tuple[Tile, ...]) -> Tile:
-    """The tile that was found when this was last asked, or is found now."""
+def _fastest(request: Request, way: Way, candidates: Sequence[Schedule]) -> Schedule:
+    """The schedule that was found when this was last asked, or is found now."""
     kept = cache_in(config.cache_folder())
     target = request.target
-    key = digest_of("tile", version(), target.triple, target.cpu, target.features, request.key, str(config.threads()), str(tiles))
+    texts = {str(schedule): schedule for schedule in candidates}
+    key = digest_of("schedule", version(), target.triple, target.cpu, target.features, request.key, str(config.threads()), *texts)
     found = kept.get(key)
-    if found is not None:
-        rows, vectors = json.loads(found)
-        return rows, vectors
+    if found is not None and (text := found.decode()) in texts:
+        return texts[text]
     with timed("tune"):
-        seconds = time_tiles(request, tiles)
-    best = min(tiles, key=lambda tile: seconds[tile])
-    config.say(1, lambda: f"// {title(request)}: " + ", ".join(f"{r}x{v} {seconds[r, v] * 1e6:.1f} us" for r, v in tiles))
-    kept.put(key, json.dumps(best).encode())
+        seconds = time_schedules(request, way, candidates)
+    best = min(candidates, key=lambda schedule: seconds[schedule])
+    config.say(1, lambda: f"// {title(request)}: " + ", ".join(f"{s} {seconds[s] * 1e6:.1f} us" for s in candidates))
+    kept.put(key, str(best).encode())
     return best
 
 
-def time_tiles(request: Request, tiles: tuple[Tile, ...]) -> dict[Tile, float]:
-    """Seconds that the group takes with each tile on this machine: the best of interleaved calls, on random numbers."""
-    calls = {tile: _call(request, partial(build_with_tile, tile=tile)) for tile in tiles}
-    best = dict.fromkeys(tiles, float("inf"))
+def time_schedules(request: Request, way: Way, candidates: Sequence[Schedule]) -> dict[Schedule, float]:
+    """Seconds that the group takes by each schedule on this machine: the best of interleaved calls, on random numbers."""
+    calls = {schedule: _call(request, partial(_plan, way, schedule)) for schedule in candidates}
+    best = dict.fromkeys(candidates, float("inf"))
     for _ in range(ROUNDS):
-        for tile, call in calls.items():
+        for schedule, call in calls.items():
             end = time.perf_counter() + TURN
             while True:
                 start = time.perf_counter()
                 call()
                 now = time.perf_counter()
-                best[tile] = min(best[tile], now - start)
+                best[schedule] = min(best[schedule], now - start)
                 if now >= end:
                     break
     return best
+
+
+def _plan(way: Way, schedule: Schedule, request: Request) -> KernelPlan:
+    return way.plan(way.find(request), schedule)
 
 
 def _call(request: Request, build: KernelBuilder) -> Any:

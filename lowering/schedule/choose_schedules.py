@@ -20,7 +20,7 @@ from polyreme.ir.diagnostics import Location, PassError, PolyremeError, did_you_
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.half_floats import is_widening
-from polyreme.lowering.kernels.plan import KernelBuilder, Request, facts_of, op_names, request_of
+from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, facts_of, op_names, request_of
 from polyreme.lowering.kernels.schedule import ScheduleError
 from polyreme.lowering.kernels.way import Way, cycles_of
 from polyreme.lowering.machines.targets import Target
@@ -28,6 +28,8 @@ from polyreme.lowering.schedule.bufferize import CARRIERS
 from polyreme.lowering.schedule.control import CONTROL, runs_general
 from polyreme.lowering.transforms.fuse import outline
 
+# Other schedules of the way that takes a root, of which `explain` shows so many.
+OTHERS = 3
 # What is no root: it is another name for memory, is known already, or has roots of its own.
 NO_ROOTS = (tensor.Constant, tensor.Reshape, tensor.Pairs, Return, *(op for op in CONTROL if op is not tensor.Scan))
 
@@ -153,7 +155,9 @@ def read_overrides(file: Path) -> dict[str, tuple[str, Location]]:
 
 
 def explain(main: Func, target: Target, builders: Sequence[KernelBuilder], prepare: str) -> str:
-    """Of each root, what every way says of it: its schedule and estimated cycles, or why it refuses."""
+    """Of each root, what every way says of it: its schedule and estimated cycles, or why it refuses; and some other schedules of the one
+    that takes it.
+    """
     told: list[str] = []
     for _, request in roots(main, target, prepare):
         told.append(f"{root_key(request)}{f' at {request.func.location}' if request.func.location else ''}")
@@ -164,6 +168,10 @@ def explain(main: Func, target: Target, builders: Sequence[KernelBuilder], prepa
                 continue
             takes, line = said
             told.append(f"  {'takes it' if takes and not is_taken else 'could' if takes else 'refuses'}: {line}")
+            if takes and not is_taken and isinstance(build, Way):
+                found = build.find(request)
+                for other in build.candidates(found)[1 : 1 + OTHERS]:
+                    told.append(f"    or: {_estimated(str(other), build.plan(found, other), request)}")
             is_taken = is_taken or takes
     return "".join(f"{line}\n" for line in told)
 
@@ -171,9 +179,7 @@ def explain(main: Func, target: Target, builders: Sequence[KernelBuilder], prepa
 def _opinion(build: KernelBuilder, request: Request, is_taken: bool) -> tuple[bool, str] | None:
     """Whether a builder takes a root, and what it says; None of one that is for other roots, or has no value to show once it is taken."""
     if not isinstance(build, Way):
-        if is_taken:
-            return None
-        plan = build(request)
+        plan = None if is_taken else build(request)
         said = "" if plan is None else f"{plan.builder} {'; '.join(plan.schedule.splitlines())}".strip()
     else:
         found = build.find(request)
@@ -183,6 +189,9 @@ def _opinion(build: KernelBuilder, request: Request, is_taken: bool) -> tuple[bo
         if chosen is None:
             return False, f"{build.name}: {build.refusal(found)}"
         plan, said = build.plan(found, chosen), str(chosen)
-    if plan is None:
-        return None
-    return True, said if request.target.code == "ptx" else f"{said}, estimated {cycles_of(plan, request):.0f} cycles"
+    return None if plan is None else (True, _estimated(said, plan, request))
+
+
+def _estimated(said: str, plan: KernelPlan, request: Request) -> str:
+    """What was chosen, with the cycles that it is estimated to take on a processor."""
+    return said if request.target.code == "ptx" else f"{said}, estimated {cycles_of(plan, request):.0f} cycles"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType
@@ -18,7 +21,9 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
-from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.kernels.plan import KernelPlan, Request, structure
+from polyreme.lowering.kernels.schedule import Schedule
+from polyreme.lowering.kernels.way import Way, plan_as_said
 from polyreme.lowering.link.artifact import build_artifact, load
 from polyreme.lowering.machines.targets import Target, host
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
@@ -109,3 +114,50 @@ def check_evaluated(module: Module, inputs: Sequence[Array], expected: Array, dt
     """The kernels for `target` give the expected numbers on numpy, where every access is checked."""
     lowered, _ = to_kernels(module, target)
     assert_close(evaluate(lowered, inputs)[0], expected, dtype)
+
+
+def candidates_of(module: Module, way: Way, target: Target) -> list[Schedule]:
+    """The schedules that a way has for the group: what is chosen first."""
+    found: list[Schedule] = []
+
+    def look(request: Request) -> KernelPlan | None:
+        found.extend(way.candidates(way.find(request)))
+        return way(request)
+
+    PassManager([Stage("kernel", TensorToKernel(target, (look,)))]).run(module.clone())
+    return found
+
+
+def as_said(module: Module, way: Way, schedule: str, target: Target) -> Module:
+    """The module at kernel level, by a schedule that is read from text."""
+    lowered: Module = module.clone()
+    build = lambda request: plan_as_said(request, schedule, (way,))
+    PassManager([Stage("kernel", TensorToKernel(target, (build, build_loops)))]).run(lowered)
+    verify(lowered)
+    return lowered
+
+
+def check_candidates(
+    module: Module, inputs: Sequence[Array], expected: Array, dtype: ScalarType, way: Way, target: Target, least: int = 2
+) -> list[Schedule]:
+    """Each schedule that a way has for the group, at least so many, is read back from its text and fits; kernels by it are others than
+    those by any other one, and give the expected numbers on numpy.
+    """
+    schedules = candidates_of(module, way, target)
+    assert len(schedules) >= least, schedules
+    seen = set()
+    for schedule in schedules:
+        lowered = as_said(module, way, str(schedule), target)
+        seen.add(repr(structure(lowered.block)))
+        assert_close(evaluate(lowered, inputs)[0], expected, dtype)
+    assert len(seen) == len(schedules)
+    return schedules
+
+
+def check_refused(module: Module, way: Way, target: Target, changes: Sequence[tuple[str, str]]) -> None:
+    """The chosen schedule, changed in each of these ways, is refused."""
+    own = str(candidates_of(module, way, target)[0])
+    for old, new in changes:
+        assert old in own, own
+        with pytest.raises(PolyremeError, match=f"expected a schedule like {re.escape(own)} for .* but got "):
+            as_said(module, way, own.replace(old, new), target)

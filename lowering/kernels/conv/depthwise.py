@@ -5,17 +5,16 @@ For each row of the window the pixels below are read once, and go to every accum
 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
-A pad around the image is usually not made (`_plan_windows` decides). Rows of the window outside of the image are left out of the loop over
-rows. Columns outside are left out of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a
-row, and the last one ends with the row, over pixels of the one before; pixels that may lie outside are read as padding. Weights lie in
-panels `[C / lanes][taps][lanes]`.
+A pad around the image is usually not made (`Channelwise.is_padded_first`). Rows of the window outside of the image are left out of the
+loop over rows. Columns outside are left out of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run
+time cover a row, and the last one ends with the row, over pixels of the one before; pixels that may lie outside are read as padding.
+Weights lie in panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import gcd, prod
 
 from polyreme.dialects import tensor
@@ -23,7 +22,7 @@ from polyreme.ir import dims
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, u8
@@ -34,10 +33,12 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
+from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, run, vector_loop, with_grain, write_nest
 from polyreme.lowering.kernels.packing import Panels, PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, told
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.tasks import WINDOW_GRAIN_CYCLES, WINDOW_SERIAL_CYCLES
 
@@ -129,13 +130,62 @@ class ChannelwisePlan:
         return channels
 
 
-def build_depthwise_or_pooling(request: Request) -> KernelPlan | None:
-    """The plan of a group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
-    plan = find_depthwise(request) or _find_pooling(request)
-    return None if plan is None else ChannelwiseKernel(plan).build()
+@dataclass(frozen=True)
+class Channelwise:
+    """A group around such windows: of an image as it is (`whole`), padded in memory first if it has a pad, and of one whose pad the
+    kernel's loops leave out (`bare`), where they can.
+    """
+
+    whole: ChannelwisePlan
+    bare: ChannelwisePlan | None
+
+    @property
+    def has_pad(self) -> bool:
+        return self.whole.image.producer(tensor.Pad) is not None
+
+    def plan(self, padded: bool) -> ChannelwisePlan:
+        """What is computed, with the image `padded` in memory first or its pad left out."""
+        return self.whole if padded or self.bare is None else self.bare
+
+    @property
+    def chosen(self) -> ChannelwisePlan:
+        """The one that is chosen."""
+        return self.plan(self.is_padded_first)
+
+    @property
+    def is_padded_first(self) -> bool:
+        """Whether the pad is made in memory: where the loops cannot leave it out, or so much of it that most tiles would be written out on
+        their own.
+        """
+        return self.has_pad and (self.bare is None or _edges(self.bare) > MOST_EDGES)
 
 
-def find_depthwise(request: Request) -> ChannelwisePlan | None:
+@dataclass(frozen=True)
+class ChannelwiseSchedule(Schedule, kind="channelwise"):
+    """Vectors of so many `lanes` channels, with `masked` ends or scalar ones, and tiles of so many `pixels` of a row. Of rows of unknown
+    length, tiles have at most so many, which the kernel chooses when it runs.
+
+    So many `channels` go through an image together, down so many `rows` of the result tile by tile. An image with a pad is `padded` in
+    memory first, or its pad is left out. With `final_addresses` LLVM looks for no cheaper addresses. `nest` says how threads share the
+    images, blocks of channels and pieces of rows.
+    """
+
+    lanes: int
+    pixels: int
+    channels: int
+    rows: int = 1
+    masked: bool = False
+    padded: bool = False
+    final_addresses: bool = False
+    nest: NestSchedule | None = None
+
+
+def find_channelwise(request: Request) -> Channelwise | None:
+    """A group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
+    return find_depthwise(request) or _find_pooling(request)
+
+
+def find_depthwise(request: Request) -> Channelwise | None:
     """A contract of windows and weights [channels, (copies,) taps…] whose channels are neither summed nor mixed."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
@@ -159,10 +209,10 @@ def find_depthwise(request: Request) -> ChannelwisePlan | None:
     copies = spec.sizes(shape_of(contract.a), shape_of(contract.b))[mixed] if mixed else None
     if copies is not None and not isinstance(copies, int):
         return None
-    return _plan_windows(request, contract, window, 0.0, copies)
+    return _over_windows(request, contract, window, 0.0, copies)
 
 
-def _find_pooling(request: Request) -> ChannelwisePlan | None:
+def _find_pooling(request: Request) -> Channelwise | None:
     """A reduction of overlapping windows over memory. Others do as well in the generic loops."""
     reduces = request.ops(tensor.Reduce)
     if len(reduces) != 1 or request.ops(tensor.Contract):
@@ -174,14 +224,14 @@ def _find_pooling(request: Request) -> ChannelwisePlan | None:
     rank = len(shape_of(window.x))
     if op.axes != tuple(range(rank, rank + len(window.axes))):
         return None
-    return _plan_windows(request, op, window, identity_of(op.fn, element_type(op.result.type)), None)
+    return _over_windows(request, op, window, identity_of(op.fn, element_type(op.result.type)), None)
 
 
-def _plan_windows(
+def _over_windows(
     request: Request, op: tensor.Contract | tensor.Reduce, window: tensor.Window, filling: float, copies: int | None
-) -> ChannelwisePlan | None:
-    """The group if sizes and what follows are of a kind that the kernel takes. Padding with `filling` is left to the kernel's loops, other
-    padding (or so much of it that most tiles would be written out on their own) is made in memory first.
+) -> Channelwise | None:
+    """The group if sizes and what follows are of a kind that the kernel takes. Only padding with `filling` may be left to the kernel's
+    loops.
     """
     kinds = (f32, f64, i8, u8, i16) if isinstance(op, tensor.Reduce) and op.fn != "add" else (f32, f64)
     if element_type(op.result.type) not in kinds or 0 in shape_of(op.result):
@@ -198,23 +248,28 @@ def _plan_windows(
     ):
         return None
     pad = window.x.producer(tensor.Pad)
-    if pad is not None and _only_around(pad, window.axes, filling):
-        window_axes = _window_axes(window, pad.x, pad.low, pad.high)
-        plan = None if window_axes is None else ChannelwisePlan(request, op, pad.x, window_axes, epilogue, copies)
-        if window_axes is not None and plan is not None and _is_view(pad.x) and _few_edges(plan):
-            return plan
     window_axes = _window_axes(window, window.x, (0,) * rank, (0,) * rank)
     if window_axes is None or not (pad is not None or _is_view(window.x)):
         return None
-    return ChannelwisePlan(request, op, window.x, window_axes, epilogue, copies)
+    whole, bare = ChannelwisePlan(request, op, window.x, window_axes, epilogue, copies), None
+    if pad is not None and _only_around(pad, window.axes, filling) and _is_view(pad.x):
+        window_axes = _window_axes(window, pad.x, pad.low, pad.high)
+        if window_axes is not None and _is_there(window_axes[-1]):
+            bare = replace(whole, image=pad.x, window_axes=window_axes)
+    return Channelwise(whole, bare)
 
 
-def _few_edges(plan: ChannelwisePlan) -> bool:
-    """Whether what lies outside of the image is little enough to be left to the kernel: an image of unknown width is known to be there
-    where a window is.
+def _is_there(row: WindowAxis) -> bool:
+    """Whether each window along a row is known to have pixels of the image in it: what lies outside is read from the nearest pixel if the
+    width is unknown.
     """
+    return row.known or row.low + row.high <= row.reach
+
+
+def _edges(plan: ChannelwisePlan) -> int:
+    """Tiles of a row that are written out one by one; none of a row of unknown length."""
     row = plan.window_axes[-1]
-    return sum(1 for tile in _tiles(plan) if tile.count == 1) <= MOST_EDGES if row.known else row.low + row.high <= row.reach
+    return sum(1 for tile in _tiles(row, pixels_of_tile(plan)) if tile.count == 1) if row.known else 0
 
 
 def _only_around(pad: tensor.Pad, axes: tuple[int, ...], filling: float) -> bool:
@@ -260,19 +315,9 @@ class PixelTiles:
     count: int = 1
 
 
-def _widest(plan: ChannelwisePlan) -> int:
-    """Pixels that a tile may have."""
-    axis = plan.window_axes[-1]
-    most = max(1, min(plan.request.target.vector_registers * 7 // 16, MOST_TAPS // axis.taps) // (plan.copies or 1))
-    return -(-most // 2) if _conflicts_in_l1(plan, most) else most
-
-
-def _tiles(plan: ChannelwisePlan) -> list[PixelTiles]:
-    """A row of the result, whose size is known, in tiles of nearly equal width."""
-    axis = plan.window_axes[-1]
+def _tiles(axis: WindowAxis, width: int) -> list[PixelTiles]:
+    """A row of the result, whose size is known, in tiles of so many pixels."""
     assert isinstance(axis.places, int)
-    count = -(-axis.places // _widest(plan))
-    width = -(-axis.places // count)
     tiles: list[PixelTiles] = []
     for start in range(0, axis.places, width):
         tile = PixelTiles(start, min(width, axis.places - start))
@@ -285,6 +330,35 @@ def _tiles(plan: ChannelwisePlan) -> list[PixelTiles]:
     return tiles
 
 
+# --- what is chosen
+
+
+def lanes_of(plan: ChannelwisePlan) -> int:
+    """Channels of a vector."""
+    target, n = plan.request.target, plan.channels
+    widest = target.lanes(plan.dtype)
+    return widest if n >= widest else 1 << ((n - 1).bit_length() if target.masked else n.bit_length() - 1)
+
+
+def _most_pixels(plan: ChannelwisePlan) -> int:
+    """Pixels of a tile that registers hold, and whose multiply-adds are few enough."""
+    taps = plan.window_axes[-1].taps
+    return max(1, min(plan.request.target.vector_registers * 7 // 16, MOST_TAPS // taps) // (plan.copies or 1))
+
+
+def pixels_of_tile(plan: ChannelwisePlan) -> int:
+    """Pixels of a tile: tiles of a row are of nearly equal width, where its length is known."""
+    most, places = _most_pixels(plan), plan.window_axes[-1].places
+    if _conflicts_in_l1(plan, most):
+        most = -(-most // 2)
+    return _even_width(places, most) if isinstance(places, int) else max(width for width in OPEN_WIDTHS if width <= most)
+
+
+def _even_width(places: int, most: int) -> int:
+    """The width of about equal tiles of at most so many pixels."""
+    return -(-places // -(-places // most))
+
+
 def _conflicts_in_l1(plan: ChannelwisePlan, width: int) -> bool:
     """Whether the pixels under a tile evict each other from L1, because they are (nearly) a power of two apart."""
     *down, along = plan.window_axes
@@ -294,18 +368,159 @@ def _conflicts_in_l1(plan: ChannelwisePlan, width: int) -> bool:
     return pixels > ways * places * 3 // 4
 
 
-class ChannelwiseKernel:
-    """Makes the plan of one group, or a part of a kernel that other builders' groups have around it."""
+def _exceeds_l2(plan: ChannelwisePlan) -> bool:
+    """Whether an image is too large for L2."""
+    pixels = prod(estimate_pixels(axis.size) for axis in plan.window_axes)
+    return pixels * plan.channels * plan.dtype.bytes > plan.request.target.caches[1]
 
-    def __init__(self, plan: ChannelwisePlan, parts: PlanParts | None = None):
-        self.plan = plan
+
+def _vectors_together(plan: ChannelwisePlan, vectors: int, rows: int) -> int:
+    """Vectors of channels that go through an image together.
+
+    If the image fits into L2, few at a time: what lies under a window then stays in L1, and each pixel is read from L2 once. A few long
+    rows, as of sounds, are cut for the threads.
+    """
+    if not _exceeds_l2(plan):
+        return min(vectors, FEW_VECTORS)
+    return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
+
+
+def _cuts_rows(plan: ChannelwisePlan) -> bool:
+    """Whether a piece may have several rows: windows go down the axis in front of the one that tiles are of."""
+    window_axes = plan.window_axes
+    return len(window_axes) > 1 and window_axes[-2].number == window_axes[-1].number - 1
+
+
+def _rows_of_piece(plan: ChannelwisePlan, around: int) -> int:
+    """Rows of the result in a piece; there are `around` pieces besides those that an image is cut into.
+
+    Each tile goes down through all rows of a piece before the next one. What a row of a large image has under its windows is then in L1
+    for the next row.
+    """
+    if not _exceeds_l2(plan) or not _cuts_rows(plan):
+        return 1
+    rows = estimate_pixels(plan.window_axes[-2].places)
+    return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
+
+
+def choose_channelwise(found: Channelwise) -> ChannelwiseSchedule:
+    """Wide tiles, few channels together where the image fits into L2, and a pad that is left out where few tiles reach out of the image."""
+    return _schedule(found, found.is_padded_first)
+
+
+def _schedule(
+    found: Channelwise, padded: bool, pixels: int | None = None, channels: int | None = None, rows: int | None = None
+) -> ChannelwiseSchedule:
+    """The schedule with what is given, and the rest as it suits that."""
+    plan = found.plan(padded)
+    target, along = plan.request.target, plan.window_axes[-1]
+    lanes = lanes_of(plan)
+    sizes = plan.shape[: along.number]
+    vectors = -(-plan.channels // lanes)
+    if channels is None:
+        channels = _vectors_together(plan, vectors, estimate_pixels(product(sizes))) * lanes
+    blocks = -(-plan.channels // channels)
+    if rows is None:
+        rows = _rows_of_piece(plan, estimate_pixels(product(sizes[:-1])) * blocks)
+    taps = prod(axis.taps for axis in plan.window_axes)
+    cycles = estimate_pixels(along.places) * (taps * (plan.copies or 1) / 2 + 4) * vectors / blocks * rows
+    eager = replace(target, serial_cycles=WINDOW_SERIAL_CYCLES, grain_cycles=WINDOW_GRAIN_CYCLES)
+    memory = [*_read(plan), *plan.epilogue.args, *plan.epilogue.values]
+    free = any(isinstance(n, Expr) for value in memory for n in shape_of(value))
+    # Tiles of all widths are many loops, whose addresses LLVM would search for longest; with 16 registers that gains some percent. For
+    # pooling the search takes most of LLVM's time, and gains nothing.
+    searched = along.known and isinstance(plan.op, tensor.Contract)
+    return ChannelwiseSchedule(
+        lanes,
+        pixels_of_tile(plan) if pixels is None else pixels,
+        channels,
+        rows,
+        target.masked,
+        padded,
+        not searched and target.vector_registers >= MANY_REGISTERS,
+        choose_nest(eager, _iterations(plan, channels, rows), cycles, free),
+    )
+
+
+def _iterations(plan: ChannelwisePlan, channels: int, rows: int) -> list[Dim]:
+    """What is iterated over: the outer axes, with blocks of channels among them if there are several, and pieces of rows in place of rows.
+    """
+    first, row = plan.window_axes[0].number, plan.window_axes[-1].number
+    sizes, blocks = list(plan.shape[:row]), -(-plan.channels // channels)
+    if rows > 1:
+        sizes[-1] = dims.ceildiv(plan.window_axes[-2].places, rows)
+    return [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]]
+
+
+def other_channelwise(found: Channelwise) -> Iterator[ChannelwiseSchedule]:
+    """Narrower tiles, other blocks of channels and rows, and the other way to pad."""
+    own = choose_channelwise(found)
+    plan = found.plan(own.padded)
+    row, down = plan.window_axes[-1].places, plan.window_axes[-2].places if _cuts_rows(plan) else 1
+    most = _most_pixels(plan)
+    halves = [most, -(-own.pixels // 2), -(-own.pixels // 3)]
+    widths = [_even_width(row, n) for n in halves] if isinstance(row, int) else [n for n in OPEN_WIDTHS if n in halves]
+    for width in widths:
+        yield _schedule(found, own.padded, width, own.channels, own.rows)
+    all_channels = -(-plan.channels // own.lanes) * own.lanes
+    for channels in (own.lanes, FEW_VECTORS * own.lanes, all_channels):
+        if channels <= all_channels:
+            yield _schedule(found, own.padded, own.pixels, channels, own.rows)
+    for rows in (1, ENOUGH_ROWS):
+        if rows <= estimate_pixels(down):
+            yield _schedule(found, own.padded, own.pixels, own.channels, rows)
+    if found.bare is not None and _edges(found.bare) <= 2 * MOST_EDGES:
+        yield _schedule(found, not own.padded)
+
+
+def fit_channelwise(found: Channelwise, schedule: ChannelwiseSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of these windows: with any tile that registers hold, any blocks of whole vectors of channels,
+    any pieces of rows, any grain, and a pad that is left out if the loops can do so.
+    """
+    own = choose_channelwise(found)
+    error = ScheduleError(f"expected a schedule like {own} for these windows and this machine but got {schedule}")
+    if found.bare is None and schedule.padded != found.has_pad:
+        raise error
+    plan = found.plan(schedule.padded)
+    row = plan.window_axes[-1].places
+    widths = range(1, min(_most_pixels(plan), row) + 1) if isinstance(row, int) else OPEN_WIDTHS
+    rows = range(1, estimate_pixels(plan.window_axes[-2].places) + 1) if _cuts_rows(plan) else range(1, 2)
+    if (
+        schedule.pixels not in widths
+        or schedule.pixels > _most_pixels(plan)
+        or schedule.channels not in range(own.lanes, plan.channels + own.lanes, own.lanes)
+        or schedule.rows not in rows
+    ):
+        raise error
+    like = _schedule(found, schedule.padded, schedule.pixels, schedule.channels, schedule.rows)
+    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+        raise error
+
+
+def write_channelwise(found: Channelwise, schedule: ChannelwiseSchedule) -> KernelPlan:
+    """The plan of a group as its schedule says."""
+    plan = found.plan(schedule.padded)
+    return ChannelwiseKernel(plan, Lanes(schedule.lanes, schedule.masked), schedule.pixels).build(schedule)
+
+
+build_depthwise_or_pooling = Way(
+    "channelwise",
+    ChannelwiseSchedule,
+    find_channelwise,
+    choose_channelwise,
+    write_channelwise,
+    fit_channelwise,
+    "build_depthwise_or_pooling",
+    others=other_channelwise,
+)
+
+
+class ChannelwiseKernel:
+    """Makes the plan of one group, or a part of a kernel that other builders' groups have around it; with tiles of so many pixels."""
+
+    def __init__(self, plan: ChannelwisePlan, lanes: Lanes, pixels: int, parts: PlanParts | None = None):
+        self.plan, self.lanes, self.pixels = plan, lanes, pixels
         self.parts = parts or PlanParts(plan.request)
-        target = plan.request.target
-        widest = target.lanes(plan.dtype)
-        n = plan.channels
-        if n < widest:
-            widest = 1 << ((n - 1).bit_length() if target.masked else n.bit_length() - 1)
-        self.lanes = Lanes(widest, target.masked)
         self.taps = prod(axis.taps for axis in plan.window_axes)
         # From which channel on they are counted.
         self.lane0: Index = 0
@@ -313,18 +528,13 @@ class ChannelwiseKernel:
         self.width: Value | None = None
         self.outside: dict[int, tuple[Position, Value]] = {}
 
-    def build(self) -> KernelPlan:
-        plan = self.plan
-        made = not _is_memory(plan.image)
-        read: list[Value] = [plan.image] if made else list(_arguments(plan.image))
+    def build(self, schedule: ChannelwiseSchedule) -> KernelPlan:
+        plan, read = self.plan, _read(self.plan)
         weights = self.panels()
         slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]
         slots += [*(operand(a.index) for a in plan.epilogue.args), *(result(i) for i in range(len(plan.epilogue.values)))]
         name = plan.request.name("depthwise" if weights else "pool")
-        # Tiles of all widths are many loops, whose addresses LLVM would search for longest; with 16 registers that gains some percent. For
-        # pooling the search takes most of LLVM's time, and gains nothing.
-        searched = plan.window_axes[-1].known and bool(weights)
-        final = (not searched and plan.request.target.vector_registers >= MANY_REGISTERS) or None
+        final = schedule.final_addresses or None
         func = Func.empty(name, [self.parts.buffer_type(x) for x in slots], loc=plan.op.location, final_addresses=final)
         code = Code(Builder.at_end(func.block, func.location), merged=True)
         args = list(func.args)
@@ -334,13 +544,11 @@ class ChannelwiseKernel:
         after = args[len(read) + len(weights) :]
         self.buffers: dict[Value, Value] = dict(zip(plan.epilogue.args, after, strict=False))
         self.outs = after[len(plan.epilogue.args) :]
-        self._nest()
+        self._nest(schedule)
         code.b.insert(Return([]))
         clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        along = plan.window_axes[-1]
-        widths = " ".join(f"{t.count}x{t.width}" for t in _tiles(plan)) if along.known else "chosen at run time"
-        return self.parts.plan("depthwise" if weights else "pool", schedule=told("channelwise", lanes=self.lanes.count, tiles=widths))
+        return self.parts.plan("channelwise")
 
     def panels(self) -> list[Slot]:
         """The panels of weights; none for a pooling."""
@@ -352,64 +560,26 @@ class ChannelwiseKernel:
         panels = Panels((), (*spec.free_b, *spec.contracted), spec.batch, self.lanes.count, sizes)
         return [self.parts.packed(op.b, spec.b, trace(op.b, spec.b), panels)]
 
-    def _nest(self) -> None:
+    def _nest(self, schedule: ChannelwiseSchedule) -> None:
         """Images, blocks of channels and pieces of images on threads."""
-        plan, code = self.plan, self.code
-        first, row = plan.window_axes[0].number, plan.window_axes[-1].number
-        sizes = list(plan.shape[:row])
-        vectors = -(-plan.channels // self.lanes.count)
-        block = self._block(vectors, estimate_pixels(product(sizes))) * self.lanes.count
-        blocks = -(-plan.channels // block)
-        tall = self._tall(estimate_pixels(product(sizes[:-1])) * blocks)
-        cycles = estimate_pixels(plan.window_axes[-1].places) * (self.taps * (plan.copies or 1) / 2 + 4) * vectors / blocks * tall
-        if tall > 1:
-            sizes[-1] = dims.ceildiv(plan.window_axes[-2].places, tall)
+        plan, code, block = self.plan, self.code, schedule.channels
+        first = plan.window_axes[0].number
 
         def body(places: list[Position]) -> None:
             lo: Index = 0
             hi: Index = plan.channels
-            if blocks > 1:
+            if plan.channels > block:
                 lo = code.mul(places.pop(first).scalar(code), block)
                 hi = code.add(lo, block) if plan.channels % block == 0 else code.min(code.add(lo, block), plan.channels)
-            self._piece(places, tall, lo, hi)
+            self._piece(places, schedule.rows, lo, hi)
 
-        eager = replace(plan.request.target, serial_cycles=WINDOW_SERIAL_CYCLES, grain_cycles=WINDOW_GRAIN_CYCLES)
-        each(code, eager, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
+        write_nest(code, _iterations(plan, block, schedule.rows), schedule.nest, body)
 
     def begin(self, code: Code) -> None:
         """What all tasks share, before them."""
         self.code = code
         if not self.plan.window_axes[-1].known:
             self.width = self._open_width()
-
-    @cached_property
-    def _exceeds_l2(self) -> bool:
-        """Whether an image is too large for L2."""
-        plan = self.plan
-        pixels = prod(estimate_pixels(axis.size) for axis in plan.window_axes)
-        return pixels * plan.channels * plan.dtype.bytes > plan.request.target.caches[1]
-
-    def _block(self, vectors: int, rows: int) -> int:
-        """Vectors of channels that go through an image together.
-
-        If the image fits into L2, few at a time: what lies under a window then stays in L1, and each pixel is read from L2 once. A few long
-        rows, as of sounds, are cut for the threads.
-        """
-        if not self._exceeds_l2:
-            return min(vectors, FEW_VECTORS)
-        return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
-
-    def _tall(self, around: int) -> int:
-        """Rows of the result in a piece; there are `around` pieces besides those that an image is cut into.
-
-        Each tile goes down through all rows of a piece before the next one. What a row of a large image has under its windows is then in L1
-        for the next row.
-        """
-        window_axes = self.plan.window_axes
-        if not self._exceeds_l2 or len(window_axes) < 2 or window_axes[-2].number != window_axes[-1].number - 1:
-            return 1
-        rows = estimate_pixels(window_axes[-2].places)
-        return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
 
     def _piece(self, places: list[Position], tall: int, first: Index, end: Index) -> None:
         """Some rows of the result: `places` of its outer axes, of which the last one counts pieces of `tall` rows; channels from `first` to
@@ -429,7 +599,7 @@ class ChannelwiseKernel:
         if self.width is not None:
             self._open_columns(self.width, places, rows, first, end)
             return
-        for tile in _tiles(self.plan):
+        for tile in _tiles(self.plan.window_axes[-1], self.pixels):
             if tile.count == 1:
                 self._column(places, rows, tile, tile.start, first, end)
             else:
@@ -439,7 +609,7 @@ class ChannelwiseKernel:
     @property
     def _open_widths(self) -> list[int]:
         """Pixels that tiles of a row of unknown length may have."""
-        return [width for width in OPEN_WIDTHS if width <= _widest(self.plan)]
+        return [width for width in OPEN_WIDTHS if width <= self.pixels]
 
     def _open_width(self) -> Value:
         """How many pixels the tiles of such a row have, so that they cover it with the least work."""
@@ -621,6 +791,11 @@ class ChannelwiseKernel:
         align = width * self.plan.dtype.bytes if lanes == width else None
         copies = range(self.plan.copies or 1)
         return [code.load(self.weights, code.add(at, copy * self.taps * width), lanes, None, align) for copy in copies]
+
+
+def _read(plan: ChannelwisePlan) -> list[Value]:
+    """What is read in place of the image: it, if it is made in memory first, or the arguments that it is a view of."""
+    return list(_arguments(plan.image)) if _is_memory(plan.image) else [plan.image]
 
 
 def _arguments(value: Value) -> list[BlockArgument]:

@@ -42,6 +42,7 @@ from polyreme.lowering.kernels.conv.direct_plan import (
     choose_direct,
     find_direct,
     fit_direct,
+    other_direct,
 )
 from polyreme.lowering.kernels.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.kernels.epilogue import position_at
@@ -140,7 +141,9 @@ def write_direct(found: Direct, schedule: DirectSchedule) -> KernelPlan:
     return parts.plan("direct", updates=p.epilogue.updates)
 
 
-build_direct_conv = Way("direct", DirectSchedule, find_direct, choose_direct, write_direct, fit_direct, "build_direct_conv")
+build_direct_conv = Way(
+    "direct", DirectSchedule, find_direct, choose_direct, write_direct, fit_direct, "build_direct_conv", others=other_direct
+)
 
 
 def _larger(code: Code, a: Index, b: Index) -> Index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from math import prod
 
@@ -558,11 +558,16 @@ def choose_direct(direct: Direct) -> DirectSchedule:
     )
 
 
+def other_direct(direct: Direct) -> Iterator[DirectSchedule]:
+    """Tiles of any number of vectors."""
+    for vectors in range(1, MOST_VECTORS + 1):
+        yield choose_direct(direct.by_vectors(vectors))
+
+
 def fit_direct(direct: Direct, schedule: DirectSchedule) -> None:
     """`ScheduleError` unless it is a schedule of this convolution, by tiles of any number of vectors."""
     own = choose_direct(direct)
-    others = (choose_direct(direct.by_vectors(vectors)) for vectors in range(1, MOST_VECTORS + 1))
-    if schedule != own and all(schedule != other for other in others):
+    if schedule != own and all(schedule != other for other in other_direct(direct)):
         raise ScheduleError(f"expected a schedule like {own} for this convolution and machine but got {schedule}")
 
 

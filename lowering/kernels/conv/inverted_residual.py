@@ -34,7 +34,7 @@ from polyreme.ir.dims import product as size_of
 from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.depthwise import ChannelwiseKernel
+from polyreme.lowering.kernels.conv.depthwise import ChannelwiseKernel, lanes_of, pixels_of_tile
 from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask
 from polyreme.lowering.kernels.conv.direct_plan import Direct
 from polyreme.lowering.kernels.conv.inverted_residual_plan import LEAST_GROUPS, InvertedResidual, find_inverted_residual
@@ -43,7 +43,7 @@ from polyreme.lowering.kernels.epilogue import Epilogue
 from polyreme.lowering.kernels.gemm.contract_schedule import tile_form
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import run
+from polyreme.lowering.kernels.loop_nest import Lanes, run
 from polyreme.lowering.kernels.microkernel import Axis, rank_tiles, tile_heights
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, told
@@ -302,7 +302,8 @@ class _Rows(ChannelwiseKernel):
     """The depthwise convolution: from the row buffer of each panel of channels, and into scratch memory if another product follows."""
 
     def __init__(self, block: InvertedResidual, wide: Panels, parts: PlanParts):
-        super().__init__(block.depthwise, parts)
+        plan = block.depthwise
+        super().__init__(plan, Lanes(lanes_of(plan), plan.request.target.masked), pixels_of_tile(plan), parts)
         self.c = block
         # Whose part of the scratch memory is used, where that of all tasks is one buffer.
         self.task: Index = 0

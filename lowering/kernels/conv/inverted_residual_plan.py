@@ -122,7 +122,8 @@ def find_inverted_residual(request: Request) -> InvertedResidual | None:
     narrow = _made_from(others[0], middle) if others else None
     if others and narrow is None:
         return None
-    depthwise = find_depthwise(_part(request, [narrow] if narrow is not None else request.results, wide))
+    windows = find_depthwise(_part(request, [narrow] if narrow is not None else request.results, wide))
+    depthwise = None if windows is None else windows.chosen
     if depthwise is None or not _is_picture(depthwise, len(request.func.args)):
         return None
     maker = _maker(_part(request, [wide], None), depthwise.image)

@@ -55,6 +55,7 @@ from polyreme.lowering.kernels.conv.winograd_plan import (
     choose_winograd,
     find_image,
     fit_winograd,
+    other_winograd,
     why_not_winograd,
 )
 from polyreme.lowering.kernels.conv.winograd_transforms import FixedMatrixProducts
@@ -91,7 +92,14 @@ def write_winograd(image: WinogradImage, schedule: WinogradSchedule) -> KernelPl
 
 
 build_winograd = Way(
-    "winograd", WinogradSchedule, find_image, choose_winograd, write_winograd, fit_winograd, refusal=why_not_winograd
+    "winograd",
+    WinogradSchedule,
+    find_image,
+    choose_winograd,
+    write_winograd,
+    fit_winograd,
+    refusal=why_not_winograd,
+    others=other_winograd,
 )
 
 

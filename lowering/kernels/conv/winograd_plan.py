@@ -505,6 +505,15 @@ def fit_winograd(image: WinogradImage, schedule: WinogradSchedule) -> None:
         raise ScheduleError(f"expected one of the cuts of this convolution on this machine but got {schedule}")
 
 
+def other_winograd(image: WinogradImage) -> Iterator[WinogradSchedule]:
+    """Of each size of pieces the cut with the fewest estimated cycles, where all sizes are known."""
+    best: dict[int, Blocking] = {}
+    for cut in sorted(blockings(image), key=lambda b: b.cycles) if image.known else ():
+        best.setdefault(cut.size, cut)
+    for cut in best.values():
+        yield schedule_blockings(image, [cut])
+
+
 def choose_blockings(image: WinogradImage) -> list[Blocking]:
     """The blocking with the fewest estimated cycles; two if sizes are unknown and one of them is much better for few pixels.
 

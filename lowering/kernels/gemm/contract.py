@@ -13,7 +13,7 @@ additions follows from shapes alone, so results do not depend on threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from polyreme.dialects import kernel as kernel_ops
@@ -42,28 +42,6 @@ from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.problem import Product, find_product, typical
 from polyreme.lowering.kernels.way import Way
-
-
-def build_with_tile(request: Request, tile: tuple[int, int], evenly: bool = False) -> KernelPlan | None:
-    """The same with a tile of so many rows and vectors, one of `tiles_of`; with `evenly`, an unknown number of rows is covered by tiles of
-    about as many each, and no more.
-    """
-    found = find_with_halves(request)
-    return None if found is None else build_contract.plan(found, schedule_product(found, tile, evenly))
-
-
-def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
-    """The tiles that a matrix product of known sizes may be computed with, the one that is thought to be the fastest first; none for other
-    groups.
-    """
-    found = find_with_halves(request)
-    if found is None or not all(isinstance(d, int) for d in found.problem.sizes.values()):
-        return ()
-    schedule = schedule_product(found)
-    if schedule.amx or schedule.tile is None:
-        return ()
-    ranked = rank_tiles(typical(found.m), typical(found.n), typical(found.k), found.problem.registers)
-    return (schedule.tile, *(tile for tile in ranked if tile != schedule.tile))
 
 
 def find_with_halves(request: Request) -> Product | None:
@@ -322,4 +300,16 @@ class ProductBuilder:
             sums(loop.iv, 1)
 
 
-build_contract = Way("contract", ContractSchedule, find_with_halves, schedule_product, write_product, fit_product)
+def other_products(found: Product) -> Iterator[ContractSchedule]:
+    """Other tiles of a product of known sizes, the one that is thought to be the fastest first."""
+    own = schedule_product(found)
+    if own.tile is None or own.amx or not all(isinstance(d, int) for d in found.problem.sizes.values()):
+        return
+    for tile in rank_tiles(typical(found.m), typical(found.n), typical(found.k), found.problem.registers):
+        if tile != own.tile:
+            yield schedule_product(found, tile)
+
+
+build_contract = Way(
+    "contract", ContractSchedule, find_with_halves, schedule_product, write_product, fit_product, others=other_products
+)

@@ -1,21 +1,25 @@
-"""Timing candidates for a matrix product, and keeping the answer."""
+"""Timing the candidates of a root, and keeping the answer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from polyreme.dialects import nn
+from polyreme.dialects import nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.types import TensorType, f32
+from polyreme.lowering.kernels.conv.depthwise import ChannelwiseSchedule
 from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.schedule import Schedule
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.link import tune
 from polyreme.lowering.machines.targets import TARGETS, host
-from polyreme.lowering.pipeline import builders, compile_module
+from polyreme.lowering.pipeline import BUILDERS, builders, choose_schedules, compile_module, lower
 
 SHAPE = (100, 90, 80)
 
@@ -27,16 +31,16 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[int, ...]]:
-    """The tiles of each product that was timed; answers are kept in a folder of the test's own."""
-    found: list[tuple[int, ...]] = []
-    real = tune.time_tiles
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Sequence[Schedule]]:
+    """The schedules of each root that was timed; answers are kept in a folder of the test's own."""
+    found: list[Sequence[Schedule]] = []
+    real = tune.time_schedules
 
-    def time_tiles(request: Request, tiles: tuple[Any, ...]) -> dict[Any, float]:
-        found.append(tiles)
-        return real(request, tiles)
+    def time_schedules(request: Request, way: Way, candidates: Sequence[Schedule]) -> dict[Schedule, float]:
+        found.append(candidates)
+        return real(request, way, candidates)
 
-    monkeypatch.setattr(tune, "time_tiles", time_tiles)
+    monkeypatch.setattr(tune, "time_schedules", time_schedules)
     monkeypatch.setenv("POLYREME_TUNE", "1")
     monkeypatch.setenv("POLYREME_CACHE", str(tmp_path))
     return found
@@ -75,16 +79,36 @@ def test_tuning_does_not_change_a_result(asked: list[Any], monkeypatch: pytest.M
     assert len(asked) == 1
 
 
-def test_the_fastest_tile_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    built = []
-    real = tune.build_with_tile
+def test_the_fastest_schedule_is_taken_and_read_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    timed: list[Sequence[Schedule]] = []
+
+    def third_is_best(request: Request, way: Way, candidates: Sequence[Schedule]) -> dict[Schedule, float]:
+        timed.append(candidates)
+        return {one: float(one != candidates[2]) for one in candidates}
+
     monkeypatch.setenv("POLYREME_TUNE", "1")
     monkeypatch.setenv("POLYREME_CACHE", str(tmp_path))
-    monkeypatch.setattr(tune, "time_tiles", lambda request, tiles: {tile: float(tile != tiles[2]) for tile in tiles})
-    monkeypatch.setattr(tune, "build_with_tile", lambda request, tile: built.append(tile) or real(request, tile))
-    monkeypatch.setattr(tune, "tiles_of", lambda request: ((4, 2), (2, 2), (5, 1), (6, 1)))
-    run(product(*SHAPE))
-    assert built == [(5, 1)]
+    monkeypatch.setattr(tune, "time_schedules", third_is_best)
+    for _ in range(2):
+        module = lower(product(*SHAPE), host(), "tensor")
+        choose_schedules(module, host())
+        (text,) = [op.schedule for op in module.function("main").block if getattr(op, "schedule", "")]
+        assert text == str(timed[0][2])
+    assert len(timed) == 1
+
+
+def test_every_way_with_several_schedules_is_tuned(asked: list[Any]) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 40, 40, 96)).astype(np.float32)
+    main = Func.empty("main", [TensorType(x.shape, f32)], arg_names=("x",), arg_roles=("input",))
+    b = Builder.at_end(main.block)
+    windows = b(tensor.Window, main.args[0], axes=(1, 2), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
+    b.insert(Return([b(tensor.Reduce, windows, fn="max", axes=(4, 5))]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    found = compile_module(module).load().run([x])[0]
+    ((first, *others),) = asked
+    assert isinstance(first, ChannelwiseSchedule) and others
+    np.testing.assert_array_equal(found, np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2)).max((-1, -2)))
 
 
 def test_small_products_and_other_machines_are_not_timed(asked: list[Any]) -> None:
@@ -95,6 +119,6 @@ def test_small_products_and_other_machines_are_not_timed(asked: list[Any]) -> No
 
 def test_nothing_is_timed_unless_it_is_asked_for(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLYREME_TUNE")
-    assert tune.build_tuned_contract not in builders(host())
+    assert builders(host()) == BUILDERS
     run(product(*SHAPE))
     assert asked == []

@@ -22,7 +22,7 @@ from polyreme.jit.saving import trace_model
 from polyreme.lowering.kernels.plan import structure
 from polyreme.lowering.machines.targets import TARGETS
 from polyreme.lowering.pipeline import builders, choose_schedules, lower
-from polyreme.lowering.schedule.choose_schedules import explain
+from polyreme.lowering.schedule.choose_schedules import OTHERS, explain
 from polyreme.static import InputSpec
 
 WIDE = TARGETS["x86-64-avx512"]
@@ -209,3 +209,11 @@ def test_every_way_that_could_take_a_root_says_its_cycles() -> None:
     told = explain(fused().function("main"), WIDE, builders(WIDE), "").splitlines()
     able = [line for line in told if line.startswith(("  takes it: ", "  could: "))]
     assert len(able) > 3 and all(re.search(r", estimated [1-9]\d* cycles$", line) for line in able), told
+
+
+def test_other_schedules_of_the_one_that_takes_a_root_are_shown() -> None:
+    told = explain(fused().function("main"), WIDE, builders(WIDE), "").splitlines()
+    product = told[told.index(next(line for line in told if line.startswith(HEAD))) :]
+    taken = next(i for i, line in enumerate(product) if line.startswith("  takes it: gemm<"))
+    others = product[taken + 1 : taken + 1 + OTHERS]
+    assert all(re.fullmatch(r"    or: gemm<.*>, estimated [1-9]\d* cycles", line) for line in others) and len(set(others)) == OTHERS

@@ -179,7 +179,7 @@ def test_one_kernel_serves_images_of_any_width(case: Case) -> None:
 @pytest.mark.parametrize("case", NATIVE, ids=str)
 def test_a_pad_is_made_in_memory_only_where_taps_are_many(case: Case) -> None:
     lowered, builders = products.to_kernels(module_of(case)[0], TARGETS["x86-64-avx512"])
-    assert builders == ["depthwise" if case.fn == "conv" else "pool"]
+    assert builders == ["channelwise"]
     pads = [f.sym_name for f in lowered.functions if f.sym_name.startswith("pad")]
     assert bool(pads) == (case.taps[-1] > 31 and not case.open)
 
@@ -194,7 +194,7 @@ def test_maxima_and_minima_of_bytes_are_poolings_too(fn: str, dtype: ScalarType,
 
     module, inputs = root_of([TensorType(image.shape, dtype)], make), [image]
     _, builders = products.to_kernels(module, TARGETS["x86-64-avx512"])
-    assert builders == ["pool"]
+    assert builders == ["channelwise"]
     padded = np.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0)], constant_values=outside)
     parts = [padded[:, i : i + 17 + 2 : 2, j : j + 16 + 2 : 2] for i, j in product(range(3), range(3))]
     wanted = {"max": np.maximum, "min": np.minimum}[fn].reduce(parts)
@@ -224,5 +224,59 @@ def test_with_32_registers_llvm_looks_for_no_cheaper_addresses_of_poolings(name:
 def test_blocks_of_whole_vectors_of_channels_have_no_rest(channels: int) -> None:
     case = Case((1, 14, 14, channels), (5, 5), pad=(2, 2))
     lowered, builders = products.to_kernels(module_of(case)[0], TARGETS["x86-64-avx512"])
-    assert builders == ["depthwise"]
+    assert builders == ["channelwise"]
     assert any(isinstance(op, kernel.LaneMask) for op in lowered.walk()) == (channels % 16 != 0)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 5, 21, 24), (3, 3), pad=(1, 1), tail=True),
+        Case((1, 12, 9, 40), (3, 3), 2, (0, 1), fn="max"),
+        Case((1, 6, 13, 20), (2, 3), pad=(1, 1), copies=2),
+        Case((1, 5, 7, 20), (3, 3), pad=(1, 1), open=True, free=True),
+        Case((1, 60, 20), (9,), pad=(4, 4)),
+    ],
+    ids=str,
+)
+def test_every_candidate_gives_the_same_numbers(case: Case) -> None:
+    module, inputs = module_of(case)
+    for machine in (TARGETS["x86-64-avx512"], replace(TARGETS["aarch64"], caches=(1 << 10, 2 << 10, 1 << 20))):
+        products.check_candidates(module, inputs, expected_of(case), case.dtype, build_depthwise_or_pooling, machine)
+
+
+def test_a_schedule_says_what_was_chosen() -> None:
+    module, _ = module_of(Case((1, 56, 56, 144), (3, 3), pad=(1, 1), tail=True))
+    own, *others = products.candidates_of(module, build_depthwise_or_pooling, TARGETS["x86-64-avx512"])
+    assert str(own) == "channelwise<lanes = 16, pixels = 14, channels = 144, rows = 8, masked, nest = nest<axes = 2>>"
+    assert {"padded" in str(other) for other in others} == {False, True}
+
+
+def test_a_schedule_that_does_not_fit_is_refused() -> None:
+    wide = TARGETS["x86-64-avx512"]
+    module, _ = module_of(Case((1, 20, 20, 64), (3, 3), pad=(1, 1)))
+    changes = [
+        ("lanes = 16", "lanes = 8"),
+        ("pixels = 10", "pixels = 15"),
+        ("pixels = 10", "pixels = 0"),
+        ("channels = 64", "channels = 40"),
+        ("channels = 64", "channels = 80"),
+        ("channels = 64", "channels = 64, rows = 21"),
+        ("channels = 64", "channels = 64, rows = 0"),
+        (", masked", ""),
+        ("masked", "masked, final_addresses"),
+    ]
+    products.check_refused(module, build_depthwise_or_pooling, wide, changes)
+    without, _ = module_of(Case((1, 20, 20, 64), (3, 3)))
+    products.check_refused(without, build_depthwise_or_pooling, wide, [("masked", "masked, padded")])
+    wide_tile, _ = module_of(Case((1, 9, 9, 33), (3, 3), 2, pad=(1, 1), open=True))
+    products.check_refused(wide_tile, build_depthwise_or_pooling, wide, [("pixels = 8", "pixels = 2")])
+
+
+def test_a_pad_that_may_hide_the_whole_image_is_made_first_whatever_is_said() -> None:
+    """Of an unknown width: what lies outside is read from the nearest pixel, which is none."""
+    case = Case((1, 9, 9, 16), (3, 3), pad=(2, 2), open=True)
+    module, _ = module_of(case)
+    (own, *_) = products.candidates_of(module, build_depthwise_or_pooling, TARGETS["x86-64-avx512"])
+    assert "padded" in str(own)
+    products.check_refused(module, build_depthwise_or_pooling, TARGETS["x86-64-avx512"], [(", padded", "")])
