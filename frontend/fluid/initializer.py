@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.dialects import minimal_standard
 from polyreme.ir.types import ScalarType, f32
 from polyreme.names import listed
 from polyreme.nn import initializer as init
+from polyreme.static.current import default_main_program
 from polyreme.static.startup import initialize
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
@@ -22,10 +24,29 @@ __all__ = [
 ]  # fmt: skip
 
 
+class _Seeded:
+    """Draws from one seed, as operators of Paddle 1 draw when they are given one: each time from its first number on."""
+
+    def __init__(self, seed: int):
+        self.seed = seed
+
+    def uniform(self, shape: Any, low: float, high: float, dtype: ScalarType) -> Tensor:
+        return Tensor._wrap(minimal_standard.uniform(self.seed, math.prod(shape), low, high, dtype.np).reshape(shape))
+
+    def normal(self, shape: Any, mean: float, std: float, dtype: ScalarType) -> Tensor:
+        return Tensor._wrap(minimal_standard.normal(self.seed, math.prod(shape), mean, std, dtype.np).reshape(shape))
+
+
 class Initializer(init.Initializer):
-    """Makes the values of a parameter. `seed` other than 0 makes them the same at every run."""
+    """Makes the values of a parameter. `seed` other than 0, or else a program's `random_seed`, makes them the same at every run: those of
+    Paddle 1.
+    """
 
     seed = 0
+
+    def drawn_after(self, seed: int) -> Any:
+        seed = seed or self.seed or default_main_program().random_seed
+        return _Seeded(seed) if seed else None
 
     def operator(self, shape: Any) -> tuple[str, dict[str, Any]]:
         """What Paddle calls the operator that fills a parameter of this shape, and its attributes."""

@@ -230,6 +230,17 @@ def same_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return not equations or (recorder is not None and recorder.learns_sizes and recorder.learn_sizes(equations))
 
 
+def fitting_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """As `same_sizes`, for a function whose op judges sizes of which nothing tells yet, or has each run do so."""
+    if same_sizes(a, b):
+        return True
+    if len(a) != len(b) or dispatch.active_trace() is None:
+        return False
+    with assuming() as equations:
+        # A size of 1 would be repeated.
+        return agree_all(tuple(a), tuple(b)) and all(1 not in equation for equation in equations)
+
+
 def equal_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     """Whether two shapes are equal, where either answer goes on: that of the call that is traced for; an `UnknownSize` where nothing tells.
     """

@@ -17,6 +17,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.types import f16, f64, i1
 from polyreme.math.common import (
     cast_to,
+    fitting_sizes,
     floating,
     no_integers,
     number_dtype,
@@ -25,7 +26,6 @@ from polyreme.math.common import (
     promote,
     promote_widest,
     promoted,
-    same_sizes,
     scalar_dtype,
     select,
     tensor_arg,
@@ -388,7 +388,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     if len(tensors) == 1:
         return dispatch.call(ops.Reshape, total, shape=total.type.shape)
     for other in tensors[1:]:
-        if not same_sizes(total.type.shape, other.type.shape):
+        if not fitting_sizes(total.type.shape, other.type.shape):
             raise ValueError(f"add_n expected tensors of equal shape but got {list(total.shape)} and {list(other.shape)}")
         total = add(total, other)
     return total

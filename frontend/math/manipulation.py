@@ -12,7 +12,18 @@ from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
 from polyreme.ir.types import TensorType, i1, i64
-from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, check_within, common_shape, number_of, same_sizes, tensor_arg
+from polyreme.math.common import (
+    axes_of,
+    axis_of,
+    cast_to,
+    check_unique,
+    check_within,
+    common_shape,
+    fitting_sizes,
+    number_of,
+    same_sizes,
+    tensor_arg,
+)
 from polyreme.math.elementwise import in_place_view
 from polyreme.math.fed.places import rolled
 from polyreme.math.programs import recorded
@@ -305,7 +316,7 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor
         raise ValueError("stack expected at least one tensor but got none")
     tensors = _same_dtype(x, "stack")
     for other in tensors[1:]:
-        if not same_sizes(tensors[0].type.shape, other.type.shape):
+        if not fitting_sizes(tensors[0].type.shape, other.type.shape):
             raise ValueError(f"stack expected tensors of equal shape but got {list(tensors[0].shape)} and {list(other.shape)}")
     place = axis_of(axis, tensors[0].ndim + 1, "stack")
     return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)

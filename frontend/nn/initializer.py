@@ -14,7 +14,7 @@ from polyreme.dtypes import as_dtype
 from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType
 from polyreme.names import listed
-from polyreme.random import default_generator
+from polyreme.random import Generator, default_generator, drawing_from
 from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
 
@@ -31,7 +31,11 @@ class Initializer(Shown):
     """Makes the values of a parameter from its shape and dtype; called with a tensor, it fills that."""
 
     def __call__(self, param: Tensor, block: Any = None) -> None:
-        param._replace(self.values(tuple(param.shape), param.type.dtype))
+        param._replace(initial(self, param.shape, param.dtype))
+
+    def drawn_after(self, seed: int) -> Any:
+        """The generator that values are drawn from if `seed` is not 0; None for the program's."""
+        return Generator.plain(seed) if seed else None
 
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
         raise NotImplementedError
@@ -266,13 +270,15 @@ def global_initializer(is_bias: bool) -> Initializer | None:
     return _global_bias if is_bias else _global_weight
 
 
-def initial(initializer: Any, shape: Sequence[int], dtype: Any) -> Tensor:
-    """Values from an `Initializer`, or from a function that fills the tensor it is given."""
+def initial(initializer: Any, shape: Sequence[int], dtype: Any, seed: int = 0) -> Tensor:
+    """Values from an `Initializer`, or from a function that fills the tensor it is given; the same ones after each `seed` other than 0."""
     scalar = as_dtype(dtype).scalar
     if isinstance(initializer, Initializer):
-        return initializer.values(tuple(shape), scalar)
+        with drawing_from(initializer.drawn_after(seed)):
+            return initializer.values(tuple(shape), scalar)
     tensor = Tensor._wrap(np.zeros(tuple(shape), scalar.np))
-    initializer(tensor)
+    with drawing_from(Generator.plain(seed) if seed else None):
+        initializer(tensor)
     return tensor
 
 

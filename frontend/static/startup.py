@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyreme.nn import initializer as init
-from polyreme.random import Generator, drawing_from
 from polyreme.static.kinds import HOST, Arrays
 from polyreme.static.operator import Operator
 from polyreme.static.variable import Parameter, Variable
@@ -47,9 +46,7 @@ class _Fill:
         self.initializer = initializer
 
     def __call__(self, op: Operator, inputs: Arrays) -> Arrays:
-        seed = op.attrs["seed"]
-        with drawing_from(Generator.plain(seed) if seed else None):
-            return {"Out": [np.asarray(init.initial(self.initializer, op.attrs["shape"], op.attrs["dtype"])._value)]}
+        return {"Out": [np.asarray(init.initial(self.initializer, op.attrs["shape"], op.attrs["dtype"], op.attrs["seed"])._value)]}
 
 
 def startup_parameter(main: Block, startup: Block, name: str, shape: tuple[int, ...], dtype: Any, initializer: Any) -> Parameter:

@@ -299,8 +299,11 @@ class Variable(Tensor):
         return text_of_variable(self.block.program._printed_variable(self)) + "".join(f"{line}\n" for line in more)
 
     def check_shape(self) -> None:
-        """That a tensor has a shape, without which its description lacks what it must have."""
-        if self._type is None and self.kind == DENSE and not self.is_tensor_array:
+        """That a tensor has a shape, without which its description lacks what it must have. Nobody knows that of a result which operators
+        of Paddle have for their gradients alone, such as a dropout's mask.
+        """
+        made = any(self.name in op.output_arg_names for op in self.block.ops)
+        if self._type is None and self.kind == DENSE and not self.is_tensor_array and not made:
             raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet", self.location, code="E0604")
 
     def details(self) -> list[str]:

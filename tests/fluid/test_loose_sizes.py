@@ -8,6 +8,7 @@ import pytest
 import polyreme.fluid as fluid
 from polyreme import static
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.runtime.errors import CallError
 from polyreme.static.executor import FeedError
 
 layers = fluid.layers
@@ -290,3 +291,22 @@ def test_operators_of_static_programs_align_last_axes():
     x, y = static.data("x", [None, 3, 3]), static.data("y", [None, 3])
     a, b = np.arange(27.0, dtype="float32").reshape(3, 3, 3), np.arange(9.0, dtype="float32").reshape(3, 3)
     np.testing.assert_array_equal(_run({"x": a, "y": b}, x * y)[0], a * b)
+
+
+def test_rows_that_were_chosen_apart_are_added_in_a_loop():
+    x, first, second = layers.data("x", [2]), layers.data("first", [1]), layers.data("second", [1])
+    i, total = layers.zeros([1], "int64"), layers.fill_constant([1], "float32", 0.0)
+    limit = layers.fill_constant([1], "int64", 3)
+    going = layers.less_than(i, limit)
+    loop = layers.While(going)
+    with loop.block():
+        chosen = [layers.gather(x, layers.slice(layers.where(flags > 0.0), [1], [0], [1])) for flags in (first, second)]
+        layers.assign(total + layers.reduce_sum(layers.square(layers.sums(chosen))), total)
+        layers.increment(i)
+        layers.less_than(i, limit, cond=going)
+    rows, flags = _floats(4, 2), np.array([[1], [0], [1], [0]], "float32")
+    feed = {"x": rows, "first": flags, "second": 1 - flags}
+    (found,) = _run(feed, total)
+    np.testing.assert_allclose(found, [3 * ((rows[::2] + rows[1::2]) ** 2).sum()], rtol=1e-5)
+    with pytest.raises(CallError, match=r"expected K_\w+ = \d on axis 0 but got \d"):
+        _run({**feed, "second": np.ones((4, 1), "float32")}, total)

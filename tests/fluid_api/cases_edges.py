@@ -267,3 +267,36 @@ def classes_are_told_from_drawn_ones(fluid, np):
     executor.run(fluid.default_startup_program())
     feed = {"x": np.linspace(-1, 1, 6).reshape(2, 3).astype("float32"), "label": np.array([[1], [1]])}
     return [[p.name for p, _ in pairs], list(cost.shape)[1:], executor.run(feed=feed, fetch_list=[cost] + [g for _, g in pairs])]
+
+
+@check(*(F + "initializer." + name for name in ("Xavier", "Uniform", "Normal", "TruncatedNormal", "MSRA")), F + "Program.random_seed")
+def seeds_fill_parameters(fluid, np):
+    made = fluid.initializer
+    own = {
+        "xavier": made.Xavier(seed=3), "uniform": made.Uniform(-1, 1, seed=5), "normal": made.Normal(1, 2, seed=4),
+        "truncated": made.TruncatedNormal(seed=9), "msra": made.MSRA(seed=2), "xavier normal": made.Xavier(uniform=False, seed=2**31 - 2),
+    }  # fmt: skip
+    for name, initializer in own.items():
+        fluid.layers.create_parameter([4, 3, 3], "float32", name=name, default_initializer=initializer)
+    fluid.layers.create_parameter([5], "float64", name="wide", default_initializer=made.Uniform(0, 1, seed=7))
+    fluid.default_startup_program().random_seed = 90
+    fluid.layers.fc(fluid.layers.data("x", [6]), 5, param_attr=fluid.ParamAttr(name="w"), bias_attr=False)
+    fluid.layers.create_parameter([3, 3], "float32", name="seeded", default_initializer=made.Normal())
+    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())
+    found = {name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in [*own, "wide", "w", "seeded"]}
+    with fluid.dygraph.guard():
+        fluid.default_main_program().random_seed = 7
+        layers = fluid.dygraph.Linear(3, 4), fluid.dygraph.Conv2D(2, 3, 2), fluid.dygraph.Embedding([5, 3])
+        found["dygraph"] = [layer.weight.numpy() for layer in layers]
+    return found
+
+
+@check(F + "Program.to_string", F + "Variable.to_string")
+def programs_with_results_for_gradients_alone_print(fluid, np):
+    L = fluid.layers
+    x, words = L.data("x", [4]), L.data("words", [1], dtype="int64", lod_level=1)
+    hidden = L.dropout(L.reshape(L.transpose(L.unsqueeze(x, [1]), [0, 2, 1]), [-1, 4]), 0.5)
+    L.cross_entropy(L.fc(hidden, 3, act="softmax"), L.data("label", [1], dtype="int64"))
+    L.sequence_pool(L.dynamic_gru(L.fc(L.embedding(words, [9, 4]), 12), 4), "max")
+    main = fluid.default_main_program()
+    return [len(main.to_string(True)) > 1000, all(len(v.to_string(True)) > 10 for v in main.list_vars() if v.persistable)]

@@ -158,3 +158,44 @@ def sentences_are_translated(fluid, np):
         translated(lengths), translated(lengths[:2], beams=3, most=4), translated(lengths[2:], beams=1, end=3),
         translated(lengths, end=5),
     ]  # fmt: skip
+
+
+@check(L + "fc", L + "beam_search", L + "Switch", L + "is_empty")
+def rows_of_a_search_are_added_in_a_loop_that_a_switch_ends(fluid, np):
+    L, width, words = fluid.layers, 4, 8
+    table = {name: fluid.ParamAttr(name=name, initializer=fluid.initializer.NumpyArrayInitializer(
+        np.random.RandomState(i).uniform(-1, 1, shape).astype("float32"))) for i, (name, shape) in enumerate(
+            {"words": (words, width), "states": (width, width), "read": (width, width), "shares": (width, words)}.items())}  # fmt: skip
+    state = L.data("state", [width])
+    first, score = L.data("first", [1], dtype="int64", lod_level=2), L.data("score", [1], lod_level=2)
+    counter, limit = L.zeros([1], "int64", force_cpu=True), L.fill_constant([1], "int64", 4)
+    arrays = [L.array_write(x, counter) for x in (state, first, score)]
+    again = L.less_than(counter, limit)
+    loop = L.While(again)
+    with loop.block():
+        before, words_before, gained = (L.array_read(array, counter) for array in arrays)
+        word = L.embedding(words_before, [words, width], param_attr=table["words"])
+        weights = [table["states"], table["read"]]
+        after = L.fc([L.sequence_expand(before, gained), word], width, act="tanh", param_attr=weights, bias_attr=False)
+        shares = L.fc(L.lod_reset(after, gained), words, act="softmax", param_attr=table["shares"], bias_attr=False)
+        best, chosen = L.topk(shares, 2)
+        total = L.elementwise_add(L.log(best), L.reshape(gained, [-1]), axis=0)
+        following, gained = L.beam_search(words_before, gained, chosen, total, 2, 1, level=0)
+        with L.Switch() as switch:
+            with switch.case(L.is_empty(following)):
+                L.assign(L.fill_constant([1], "bool", False), again)
+            with switch.default():
+                L.increment(counter, 1, in_place=True)
+                for array, x in zip(arrays, (after, following, gained)):
+                    L.array_write(x, counter, array)
+                L.logical_and(L.less_than(counter, limit), L.logical_not(L.is_empty(following)), out=again)
+    made = L.beam_search_decode(arrays[1], arrays[2], 2, 1)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    ones = [[1, 1], [1, 1]]
+    feed = {
+        "state": np.random.RandomState(9).uniform(-1, 1, (2, width)).astype("float32"),
+        "first": fluid.create_lod_tensor(np.zeros((2, 1), "int64"), ones, fluid.CPUPlace()),
+        "score": fluid.create_lod_tensor(np.ones((2, 1), "float32"), ones, fluid.CPUPlace()),
+    }
+    return [[np.array(v), v.recursive_sequence_lengths()] for v in exe.run(feed=feed, fetch_list=list(made), return_numpy=False)]

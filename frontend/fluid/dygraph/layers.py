@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from polyreme import nn
+from polyreme.fluid.initializer import Xavier
 from polyreme.grad_mode import MANNER
 from polyreme.names import listed
+from polyreme.nn.initializer import global_initializer
 from polyreme.tensor import Tensor
 
 __all__ = ["Layer", "LayerList", "ParameterList", "Sequential"]
@@ -37,6 +39,14 @@ class Layer(nn.Layer):
         MANNER.trains = mode
         super().train(mode)
         return self
+
+    def create_parameter(
+        self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None, device: Any = None
+    ) -> Any:
+        """As `paddle.nn.Layer.create_parameter`; by default filled by Paddle 1's Xavier initializer, with the draws of its seeds."""
+        if not is_bias:
+            default_initializer = default_initializer or global_initializer(is_bias) or Xavier()
+        return super().create_parameter(shape, attr, dtype, is_bias, default_initializer, device)
 
     def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None, type: Any = None) -> Any:
         """An empty tensor to keep an intermediate in; `type` can only be that of tensors."""
