@@ -132,7 +132,7 @@ class Direct:
         return known and all(n > 0 for n in self.outputs) and all(epilogue.steps[i] == 1 and epilogue.reaches[i] == 1 for i in others)
 
     def _turns(self) -> bool:
-        """Whether results can be written with the channels first: those of rows of unknown length, in square blocks of pixels and channels."""
+        """Whether results can be written with the channels first: of rows of unknown length, in square blocks of pixels and channels."""
         p, axes = self.p, [self.p.out.index(c) for c in self.spatial]
         return (
             self.lanes > 1

@@ -139,7 +139,7 @@ def choose_strassen(found: Matrices) -> StrassenSchedule | None:
 
 
 def fit_strassen(found: Matrices, schedule: StrassenSchedule) -> None:
-    """`ScheduleError` unless a product can be cut as this schedule says: as one of the cuts of a known number of rows, or as it is chosen."""
+    """`ScheduleError` unless a product can be cut as this schedule says: one of the cuts of a known number of rows, or as it is chosen."""
     if is_forbidden(found.product.problem.request.target):
         raise ScheduleError("expected a product that may be cut but Strassen's algorithm is forbidden here")
     known = isinstance(found.m, int)

@@ -54,7 +54,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def line(self) -> int:
-        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache."""
+        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in one set of the cache."""
         return (-(-self.k // PERIOD) * PERIOD // self.lanes | 1) * self.lanes
 
     @cached_property

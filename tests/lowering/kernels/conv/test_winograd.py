@@ -23,6 +23,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
+from polyreme.lowering.analysis.estimates import ASSUMED
 from polyreme.lowering.kernels.conv import direct_plan, winograd_plan
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.winograd import build_winograd, write_winograd
@@ -406,7 +407,7 @@ def test_machine_code_convolves_few_pixels_directly_too(pixels: tuple[int, int],
 
 
 def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_blocking_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd_plan, "PIXELS", (10, 14, 20))
+    monkeypatch.setattr(winograd_plan, "ASSUMED", replace(ASSUMED, sides=(10, 14, 20)))
     cuts: list[list[Blocking]] = []
     for channels in (64, 256):
         case = Case((1, 14, 14, channels), channels, open=True)
@@ -427,7 +428,7 @@ def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(target: str, o
 
 def test_smaller_images_yet_of_many_channels_are_convolved_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are where their size is known."""
-    monkeypatch.setattr(winograd_plan, "PIXELS", (5, 7, 10))
+    monkeypatch.setattr(winograd_plan, "ASSUMED", replace(ASSUMED, sides=(5, 7, 10)))
     monkeypatch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", 1 << 20)
     found: list[Any] = []
     plans: list[KernelPlan | None] = []
