@@ -159,3 +159,99 @@ def two_optimizers_play_against_each_other(paddle: Any, compiled: Compile, log: 
         if number % 2:
             log(made=maker_step(len(x)))
     log.parameters(maker, judge)
+
+
+@program
+def gradients_are_clipped_but_for_some(paddle: Any, compiled: Compile, log: Log) -> None:
+    nn = paddle.nn
+    for clip in (nn.ClipGradByValue(0.01, -0.02), nn.ClipGradByNorm(0.05), nn.ClipGradByGlobalNorm(0.1)):
+        free, fast = paddle.ParamAttr(need_clip=False), paddle.ParamAttr(learning_rate=2.0, regularizer=paddle.regularizer.L1Decay(0.01))
+        net = nn.Sequential(nn.Linear(4, 8, weight_attr=free), nn.Tanh(), nn.Linear(8, 1, bias_attr=fast))
+        opt = paddle.optimizer.RMSProp(0.02, momentum=0.5, centered=True, parameters=net.parameters(), grad_clip=clip)
+
+        @compiled
+        def step(x: Any, y: Any, net: Any = net, opt: Any = opt) -> Any:
+            opt.clear_grad()
+            loss = ((net(x) - y) ** 2).mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        for x, y in rows(4):
+            log(loss=step(paddle.to_tensor(x), paddle.to_tensor(y)), g=net[0].weight.grad)
+        log.parameters(net)
+
+
+@program
+def gradients_are_taken_and_weights_moved_by_hand(paddle: Any, compiled: Compile, log: Log) -> None:
+    net = perceptron(paddle)
+    velocity = [paddle.zeros_like(p) for p in net.parameters()]
+
+    @compiled
+    def step(x: Any, y: Any, lr: Any) -> Any:
+        loss = paddle.nn.functional.mse_loss(net(x), y)
+        grads = paddle.grad(loss, net.parameters())
+        with paddle.no_grad():
+            for p, v, g in zip(net.parameters(), velocity, grads):
+                v.scale_(0.9)
+                v.add_(g)
+                p.subtract_(lr * v)
+        return loss
+
+    for i, (x, y) in enumerate(rows(6)):
+        log(loss=step(paddle.to_tensor(x), paddle.to_tensor(y), 0.1 / (i + 1)))
+    log.parameters(net)
+    log(v=velocity[0])
+
+
+@program
+def noise_is_added_to_gradients_and_signs_taken(paddle: Any, compiled: Compile, log: Log) -> None:
+    net = perceptron(paddle)
+    opt = paddle.optimizer.SGD(0.05, parameters=net.parameters())
+
+    @compiled
+    def step(x: Any, y: Any, sign: Any) -> Any:
+        loss = paddle.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        with paddle.no_grad():
+            for p in net.parameters():
+                g = p.grad
+                if sign:
+                    p.grad.set_value(paddle.sign(g))
+                else:
+                    g.add_(0.01 * paddle.randn(g.shape))
+                    g *= 2
+        norms = [float_(p.grad) for p in net.parameters()]
+        opt.step()
+        opt.clear_grad()
+        return loss, norms
+
+    def float_(t: Any) -> Any:
+        return t.norm()
+
+    for i, (x, y) in enumerate(rows(6)):
+        loss, norms = step(paddle.to_tensor(x), paddle.to_tensor(y), i % 3 == 2)
+        log(loss=loss, n=norms[0])
+    log.parameters(net)
+
+
+@program
+def products_with_the_hessian(paddle: Any, compiled: Compile, log: Log) -> None:
+    net = perceptron(paddle)
+    params = net.parameters()
+
+    @compiled
+    def step(x: Any, y: Any) -> Any:
+        loss = paddle.nn.functional.mse_loss(net(x), y)
+        grads = paddle.grad(loss, params, create_graph=True)
+        norm = sum((g**2).sum() for g in grads)
+        hv = paddle.grad(norm, params, allow_unused=True)
+        with paddle.no_grad():
+            for p, g, h in zip(params, grads, hv):
+                p.set_value(p - 0.1 * g - (0.01 * h if h is not None else 0))
+        return loss, norm
+
+    for x, y in rows(5):
+        loss, norm = step(paddle.to_tensor(x), paddle.to_tensor(y))
+        log(loss=loss, norm=norm)
+    log.parameters(net)

@@ -248,9 +248,7 @@ def an_encoder_whose_layers_are_dropped(paddle: Any, compiled: Compile, log: Log
 
     net = Encoder()
     schedule = paddle.optimizer.lr.NoamDecay(8, 4, 0.5)
-    optimizer = paddle.optimizer.Adam(
-        schedule, 0.9, 0.98, 1e-5, parameters=net.parameters(), grad_clip=nn.ClipGradByValue(0.5)
-    )
+    optimizer = paddle.optimizer.Adam(schedule, 0.9, 0.98, 1e-5, parameters=net.parameters(), grad_clip=nn.ClipGradByValue(0.5))
 
     @compiled
     def step(words: Any, wanted: Any, drop: Any) -> Any:
@@ -338,3 +336,75 @@ def steps_by_minimize_and_a_loss_of_parts(paddle: Any, compiled: Compile, log: L
         log(**step(paddle.to_tensor(x), paddle.to_tensor(rng.integers(0, 3, len(x)))))
     log.parameters(net)
     log(at=centers)
+
+
+@program
+def images_are_cut_and_pasted(paddle: Any, compiled: Compile, log: Log) -> None:
+    net = convolutional(paddle)
+    opt = paddle.optimizer.Momentum(0.05, parameters=net.parameters())
+
+    @compiled
+    def step(x: Any, y: Any, box: Any) -> Any:
+        order = paddle.arange(x.shape[0] - 1, -1, -1)
+        top, left, bottom, right = box
+        x = x.clone()
+        x[:, :, top:bottom, left:right] = x[order][:, :, top:bottom, left:right]
+        share = 1 - (bottom - top) * (right - left) / 36
+        s = net(x)
+        loss = share * paddle.nn.functional.cross_entropy(s, y) + (1 - share) * paddle.nn.functional.cross_entropy(s, y[order])
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        return loss
+
+    rng = np.random.default_rng(7)
+    for x, y in images(6):
+        top, left = (int(v) for v in rng.integers(0, 3, 2))
+        h, w = (int(v) for v in rng.integers(1, 4, 2))
+        log(loss=step(paddle.to_tensor(x), paddle.to_tensor(y), (top, left, top + h, left + w)))
+    log.parameters(net)
+
+
+@program
+def pixels_are_told_apart(paddle: Any, compiled: Compile, log: Log) -> None:
+    nn, F = paddle.nn, paddle.nn.functional
+
+    class UNet(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.down = nn.Conv2D(1, 4, 3, padding=1)
+            self.gn = nn.GroupNorm(2, 4)
+            self.mid = nn.Conv2D(4, 8, 3, stride=2, padding=1, bias_attr=False)
+            self.inn = nn.InstanceNorm2D(8)
+            self.up = nn.Conv2DTranspose(8, 4, 2, stride=2)
+            self.out = nn.Conv2D(8, 2, 1)
+            self.act = nn.PReLU()
+
+        def forward(self, x: Any) -> Any:
+            a = self.act(self.gn(self.down(x)))
+            b = F.leaky_relu(self.inn(self.mid(a)))
+            c = self.up(b)
+            d = F.interpolate(F.avg_pool2d(c, 2), scale_factor=2, mode="bilinear")
+            return self.out(paddle.concat([a, c + d], 1))
+
+    net = UNet()
+    opt = paddle.optimizer.AdamW(0.01, parameters=net.parameters())
+
+    @compiled
+    def step(x: Any, m: Any) -> Any:
+        s = net(x)
+        p = F.softmax(s, axis=1)[:, 1]
+        ce = F.cross_entropy(s, m, axis=1)
+        mf = m.squeeze(1).astype("float32")
+        dice = 1 - (2 * (p * mf).sum([1, 2]) + 1) / (p.sum([1, 2]) + mf.sum([1, 2]) + 1)
+        loss = ce + dice.mean()
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        return loss
+
+    rng = np.random.default_rng(2)
+    for x, _ in images(5):
+        m = rng.integers(0, 2, (len(x), 1, 6, 6))
+        log(loss=step(paddle.to_tensor(x), paddle.to_tensor(m)))
+    log.parameters(net)

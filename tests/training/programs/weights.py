@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -313,4 +314,81 @@ def what_a_loss_weighs_is_set_between_steps(paddle: Any, compiled: Compile, log:
         if number == 6:
             net[2]._negative_slope, loss_of.reduction = 0.5, "sum"
         log(loss=step(paddle.to_tensor(x), paddle.to_tensor(labels)))
+    log.parameters(net)
+
+
+@program
+def an_average_of_weights_follows_within_the_step(paddle: Any, compiled: Compile, log: Log) -> None:
+    net = convolutional(paddle)
+    shadow = copy.deepcopy(net)
+    for p in shadow.parameters():
+        p.stop_gradient = True
+    opt = paddle.optimizer.Momentum(0.05, parameters=net.parameters())
+
+    @compiled
+    def step(x: Any, y: Any, decay: Any) -> Any:
+        loss = paddle.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        with paddle.no_grad():
+            for s, p in zip(shadow.parameters(), net.parameters()):
+                s.set_value(s * decay + p * (1 - decay))
+            for (_, s), (_, p) in zip(shadow.named_buffers(), net.named_buffers()):
+                s.copy_(p, False)
+        return loss
+
+    for i, (x, y) in enumerate(images(6)):
+        log(loss=step(paddle.to_tensor(x), paddle.to_tensor(y), min(0.9, (1 + i) / (10 + i))))
+        shadow.eval()
+        with paddle.no_grad():
+            log(seen=shadow(paddle.to_tensor(x)))
+    log.parameters(net, shadow)
+
+
+@program
+def small_products_beside_frozen_weights(paddle: Any, compiled: Compile, log: Log) -> None:
+    nn = paddle.nn
+
+    class LoRA(nn.Layer):
+        def __init__(self, base: Any, rank: Any = 2, scale: Any = 0.5) -> None:
+            super().__init__()
+            self.base, self.scale = base, scale
+            for p in base.parameters():
+                p.stop_gradient = True
+            self.a = self.create_parameter([base.weight.shape[0], rank], default_initializer=nn.initializer.Normal(0, 0.1))
+            self.b = self.create_parameter([rank, base.weight.shape[1]], default_initializer=nn.initializer.Constant(0.0))
+            self.merged = False
+
+        def forward(self, x: Any) -> Any:
+            y = self.base(x)
+            if not self.merged:
+                y = y + (x @ self.a @ self.b) * self.scale
+            return y
+
+        def merge(self) -> None:
+            with paddle.no_grad():
+                self.base.weight.set_value(self.base.weight + self.a @ self.b * self.scale)
+            self.merged = True
+
+    net = nn.Sequential(LoRA(nn.Linear(4, 8)), nn.Silu(), LoRA(nn.Linear(8, 1)))
+    opt = paddle.optimizer.AdamW(0.05, parameters=[p for p in net.parameters() if not p.stop_gradient])
+
+    @compiled
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        return loss
+
+    @compiled
+    def seen(x: Any) -> Any:
+        return net(x)
+
+    for x, y in rows(6):
+        log(loss=step(paddle.to_tensor(x), paddle.to_tensor(y)), seen=seen(paddle.to_tensor(x)))
+    for layer in (net[0], net[2]):
+        layer.merge()
+    log(seen=seen(paddle.to_tensor(x)))
     log.parameters(net)
