@@ -1,4 +1,6 @@
-"""Reductions as those of rows: of everything, by several threads, rows first and then the rows' results; of all pixels of planar images."""
+"""Reductions as those of rows: of everything, or of all pixels for each channel behind them, by several threads, rows first and then the
+rows' results; of all pixels of planar images.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,20 @@ from polyreme.lowering.transforms.fuse import is_whole
 MANY_ELEMENTS = 1 << 19
 # So many rows keep threads evenly loaded; shorter rows spend their time where their lanes meet.
 ENOUGH_ROWS, LONG_ROW = 16, 512
+# The same where lanes run over what is kept, which so many lanes at a time are one task's: rows of fewer elements for each lane are not
+# worth a sum that waits in memory.
+MANY_IN_COLUMNS, LANES_OF_TASK, LONG_COLUMN = 1 << 17, 128, 8
 
 
 @register_pass
 @dataclass(frozen=True)
 class ReduceRowsFirst(FuncPass):
     """reduce(x, all axes)  ->  reduce(reduce(x, last axes), all axes)
+    reduce(x, axes in front of the last one)  ->  reduce(reduce(x, some of them), these axes)
 
-    Before and after: `tensor` ops.  One row, which is all there is, would be one thread's. Rows are those of the shape, whatever number of
-    threads there is, and so is the order in which they are added up. Floats of 16 bits, whose sums are kept in 32 within a kernel, stay as
+    Before and after: `tensor` ops.  One row, which is all there is, would be one thread's, and so would be the sums of all pixels for the
+    few channels that fill vectors. Rows are those of the shape, whatever number of threads there is, and so is the order in which they are
+    added up. Floats of 16 bits, whose sums are kept in 32 within a kernel, stay as
     they are. Runs before fusion, which makes two kernels of it.
     """
 
@@ -36,7 +43,7 @@ class ReduceRowsFirst(FuncPass):
     def run_on(self, func: Func) -> None:
         for op in [op for op in func.block if isinstance(op, tensor.Reduce)]:
             dtype = element_type(op.x.type)
-            axes = _axes_of_rows(shape_of(op.x), op.axes)
+            axes = _axes_of_rows(shape_of(op.x), op.axes) or _axes_of_columns(shape_of(op.x), op.axes)
             if axes and not (dtype.is_float and dtype.bits < 32) and not is_pooling(op):
                 b = Builder.before_op(op)
                 rows = b(tensor.Reduce, op.x, fn=op.fn, axes=axes, keepdims=True)
@@ -53,6 +60,23 @@ def _axes_of_rows(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[int, .
         row = product(shape[first:])
         if elements >= ENOUGH_ROWS * row:
             return tuple(range(first, len(shape))) if row >= LONG_ROW else ()
+    return ()
+
+
+def _axes_of_columns(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The reduced axes that are a row's where what is kept stands side by side, in few tasks, and is a long sum each; none elsewhere."""
+    elements, last = product(shape), len(shape) - 1
+    if not isinstance(elements, int) or elements < MANY_IN_COLUMNS or last in axes or shape[last] == 1:
+        return ()
+    kept = product(n for i, n in enumerate(shape) if i not in axes)
+    assert isinstance(kept, int)
+    tasks = kept // shape[last] * -(-shape[last] // LANES_OF_TASK)
+    for i in range(1, len(axes)):
+        if tasks >= ENOUGH_ROWS:
+            return ()
+        tasks, row = tasks * shape[axes[i - 1]], product(shape[a] for a in axes[i:])
+        if tasks >= ENOUGH_ROWS:
+            return axes[i:] if row >= LONG_COLUMN else ()
     return ()
 
 

@@ -387,6 +387,9 @@ class _RowChoices:
         """The axis of lanes is cut into chunks if the axes around it do not make enough iterations: the nest, and the size of a chunk."""
         space, lanes, target = self.rows.space, self.lanes.count, self.target
         cycles, n = self._row_cycles(), space[axis]
+        if self.rows.staged:
+            # Rows side by side are several vectors wide.
+            cycles *= max(1, lanes // target.lanes(f32))
         if columns is not None:
             cycles *= estimate(space[columns])
         sizes = [space[a] for a in around]
