@@ -19,40 +19,44 @@ from polyreme.lowering.emit.llvm.libm import HUGE_ANGLE, libm, unless
 from polyreme.lowering.emit.llvm.text import Lane
 from polyreme.lowering.emit.llvm.vector_math import log_edges, power_edges, rsqrt
 
-# log((1+s)/(1-s)) = 2*s + s*z*LOG(z), z = s*s, for |s| <= 3 - sqrt(8), where (1+s)/(1-s) goes from sqrt(1/2) to sqrt(2)
-LOG = (
-    0.6666666666666734, 0.39999999999414654, 0.2857142874239156, 0.22222198572902874, 0.18183564333218516, 0.15314050576342075,
-    0.14795947415131927,
-)  # fmt: skip
-# log((1+s)/(1-s)) = 2*s + 2/3*s*z + s*z*z*LOG_REST(z)
-LOG_REST = (
-    0.40000000000002256, 0.28571428570099877, 0.222222225198539, 0.18181784374340496, 0.1538675695002298, 0.13256827637485058,
-    0.1319622845982256,
-)  # fmt: skip
-# z = r*r: sin(r) = r + r*z*SIN(z) and cos(r) = 1 - z/2 + z*z*COS(z) for |r| <= pi/4
-SIN = (
-    -0.16666666666666632, 0.008333333333322424, -0.00019841269829816056, 2.755731369496185e-06, -2.5050758618305063e-08,
-    1.5896826242943005e-10,
-)  # fmt: skip
-COS = (
-    0.0416666666666666, -0.0013888888888874144, 2.480158728949461e-05, -2.7557314356020164e-07, 2.0875723787599093e-09,
-    -1.1359675092923948e-11,
-)  # fmt: skip
-# z = t*t: atan(t) = t + t*z*ATAN(z) for |t| <= tan(1/2); asin(t) = t + t*z*ASIN(z) for |t| <= 1/2; sinh(t) = t + t*z*SINH(z) for |t| <= 1
-ATAN = (
-    -0.33333333333333176, 0.1999999999995831, -0.1428571428177815, 0.11111110923599919, -0.09090903807995221, 0.07692211677289437,
-    -0.0666548114969962, 0.05872095677357129, -0.051999237060718524, 0.04482608789194592, -0.03467382934958459, 0.02039818134727041,
-    -0.006446497821765827,
-)  # fmt: skip
-ASIN = (
-    0.16666666666666763, 0.07499999999970265, 0.044642857175117935, 0.030381942683753795, 0.022372215656572082, 0.017351600156250452,
-    0.013980960712776174, 0.011397781746372038, 0.010786498397379087, 0.0036831517078382307, 0.021763246440527597,
-    -0.021076953695363925, 0.03267668914548196,
-)  # fmt: skip
-SINH = (
-    0.16666666666666669, 0.008333333333333139, 0.00019841269841437697, 2.7557319155333e-06, 2.5052123399047294e-08,
-    1.60572403111938e-10, 7.759312898415627e-13,
-)  # fmt: skip
+# The coefficients of each polynomial, the lowest first; comments call them by their names.
+POLYNOMIALS = {
+    # log((1+s)/(1-s)) = 2*s + s*z*LOG(z), z = s*s, for |s| <= 3 - sqrt(8), where (1+s)/(1-s) goes from sqrt(1/2) to sqrt(2)
+    "log": (
+        0.6666666666666734, 0.39999999999414654, 0.2857142874239156, 0.22222198572902874, 0.18183564333218516, 0.15314050576342075,
+        0.14795947415131927,
+    ),
+    # log((1+s)/(1-s)) = 2*s + 2/3*s*z + s*z*z*LOG_REST(z)
+    "log_rest": (
+        0.40000000000002256, 0.28571428570099877, 0.222222225198539, 0.18181784374340496, 0.1538675695002298, 0.13256827637485058,
+        0.1319622845982256,
+    ),
+    # z = r*r: sin(r) = r + r*z*SIN(z) and cos(r) = 1 - z/2 + z*z*COS(z) for |r| <= pi/4
+    "sin": (
+        -0.16666666666666632, 0.008333333333322424, -0.00019841269829816056, 2.755731369496185e-06, -2.5050758618305063e-08,
+        1.5896826242943005e-10,
+    ),
+    "cos": (
+        0.0416666666666666, -0.0013888888888874144, 2.480158728949461e-05, -2.7557314356020164e-07, 2.0875723787599093e-09,
+        -1.1359675092923948e-11,
+    ),
+    # z = t*t: atan(t) = t + t*z*ATAN(z) for |t| <= tan(1/2); asin(t) = t + t*z*ASIN(z) for |t| <= 1/2; sinh(t) = t + t*z*SINH(z) for
+    # |t| <= 1
+    "atan": (
+        -0.33333333333333176, 0.1999999999995831, -0.1428571428177815, 0.11111110923599919, -0.09090903807995221, 0.07692211677289437,
+        -0.0666548114969962, 0.05872095677357129, -0.051999237060718524, 0.04482608789194592, -0.03467382934958459, 0.02039818134727041,
+        -0.006446497821765827,
+    ),
+    "asin": (
+        0.16666666666666763, 0.07499999999970265, 0.044642857175117935, 0.030381942683753795, 0.022372215656572082, 0.017351600156250452,
+        0.013980960712776174, 0.011397781746372038, 0.010786498397379087, 0.0036831517078382307, 0.021763246440527597,
+        -0.021076953695363925, 0.03267668914548196,
+    ),
+    "sinh": (
+        0.16666666666666669, 0.008333333333333139, 0.00019841269841437697, 2.7557319155333e-06, 2.5052123399047294e-08,
+        1.60572403111938e-10, 7.759312898415627e-13,
+    ),
+}  # fmt: skip
 
 # For each base b of a logarithm: 2/ln(b) in two words, then log_b(2) in two, the first with so many zero bits at its end that its product
 # with an exponent is exact.
@@ -90,7 +94,7 @@ def _half_exp(size: Lane) -> Lane:
 def sinh(x: Lane) -> Lane:
     size = x.abs()
     z = size * size
-    small = (size * z).fma(z.poly(SINH), size)
+    small = (size * z).fma(z.poly(POLYNOMIALS["sinh"]), size)
     e = _half_exp(size)
     return size.compare("olt", 1.0).where(small, e - 0.25 / e).copysign(x)
 
@@ -120,7 +124,7 @@ def _log_sum(f: Lane, e: Lane, base: str) -> Lane:
     d = f + 2.0
     s = f / d
     z = s * s
-    tail = s * z * (z.poly(LOG) * (high / 2))
+    tail = s * z * (z.poly(POLYNOMIALS["log"]) * (high / 2))
     if f.code.fma:
         rest = (-s).fma(f - (d - 2.0), (-s).fma(d, f))
         # 1/d is (1 - s)/2.
@@ -173,7 +177,7 @@ def _long_log(x: Lane) -> tuple[Lane, Lane]:
     z = s * s
     z_low = s.fma(s, -z) + s * s_low * 2.0
     # 2/3 + rest, then 2 + z times that, then s times that.
-    rest = z * tree_poly(z, LOG_REST)
+    rest = z * tree_poly(z, POLYNOMIALS["log_rest"])
     third = rest + 2 / 3
     third_low = (2 / 3 - third) + rest + THIRD_LOW
     product = z * third
@@ -225,12 +229,12 @@ def long_sine_and_cosine(r: Lane, rest: Lane) -> tuple[tuple[Lane, Lane], tuple[
     """Of r + rest, where |r| <= pi/4: each in two words, as `quadrant` gives them."""
     z = r * r
     near_one = z.fma(-0.5, 1.0)
-    tail = (r * z).fma(z.poly(SIN), near_one * rest)
+    tail = (r * z).fma(z.poly(POLYNOMIALS["sin"]), near_one * rest)
     # The sum would lose the sign of a zero.
     sine = z.compare("oeq", 0.0).where(r, r + tail)
     # What rounding took from r*r/2 and from its difference to 1.
     lost = r.fma(r, -z).fma(-0.5, z.fma(-0.5, 1.0 - near_one))
-    rise = (z * z).fma(z.poly(COS), (-r).fma(rest, lost))
+    rise = (z * z).fma(z.poly(POLYNOMIALS["cos"]), (-r).fma(rest, lost))
     cosine = near_one + rise
     return (sine, (r - sine) + tail), (cosine, (near_one - cosine) + rise)
 
@@ -276,7 +280,7 @@ def atan(x: Lane) -> Lane:
     z = t * t
     turned = steep.where(t.like(PI_2[0]), flat.where(t.like(0.0), PI_2[0] / 2))
     lost = steep.where(t.like(PI_2[1]), flat.where(t.like(0.0), PI_2[1] / 2))
-    return (turned + (t + (t * z).fma(z.poly(ATAN), lost))).copysign(x)
+    return (turned + (t + (t * z).fma(z.poly(POLYNOMIALS["atan"]), lost))).copysign(x)
 
 
 def _asin_parts(size: Lane) -> tuple[Lane, Lane, Lane]:
@@ -284,7 +288,7 @@ def _asin_parts(size: Lane) -> tuple[Lane, Lane, Lane]:
     near = size.compare("ole", 0.5)
     z = near.where(size * size, (1.0 - size) * 0.5)
     t = near.where(size, z.call("sqrt"))
-    return t, t * z * z.poly(ASIN), near
+    return t, t * z * z.poly(POLYNOMIALS["asin"]), near
 
 
 def asin(x: Lane) -> Lane:

@@ -22,37 +22,40 @@ from polyreme.lowering.emit.llvm.exponentials import FORMATS, LOG2_E, erf, exp, 
 from polyreme.lowering.emit.llvm.libm import HUGE_ANGLE, unless
 from polyreme.lowering.emit.llvm.text import Lane
 
-# log(1 + f) = f - f*f/2 + f*f*f*LOG(f) for sqrt(1/2) <= 1 + f <= sqrt(2)
-LOG = (0.3333331, -0.24999987, 0.20002227, -0.16669251, 0.14218667, -0.12384361, 0.118729256, -0.1178972, 0.069153704)
+# The coefficients of each polynomial, the lowest first; comments call them by their names.
+POLYNOMIALS = {
+    # log(1 + f) = f - f*f/2 + f*f*f*LOG(f) for sqrt(1/2) <= 1 + f <= sqrt(2)
+    "log": (0.3333331, -0.24999987, 0.20002227, -0.16669251, 0.14218667, -0.12384361, 0.118729256, -0.1178972, 0.069153704),
+    "gelu": (
+        0.14426078, -0.0059696627, 0.0003628027, -2.3477776e-05, 1.4973647e-06, -9.084602e-08, 5.1494338e-09, -2.7059083e-10, 1.3194209e-11,
+        -5.9786556e-13, 2.47505e-14, -9.239633e-16, 3.3848337e-17, -1.3519168e-18, 4.8748212e-20, -1.1309597e-21, 1.15324885e-23,
+    ),
+    # float64: 2^t = 1 + t*EXP2(t) for |t| <= 1/2; log2((1+s)/(1-s)) = s*LOG2(s*s) for |s| <= 0.1716
+    "exp2": (
+        0.6931471805599514, 0.2402265069571772, 0.05550410866432619, 0.009618129182447099, 0.0013333558250751333, 0.00015403439981326666,
+        1.5252645350636014e-05, 1.3258525838602684e-06, 1.0210914056780231e-07,
+    ),
+    "log2": (
+        2.885390081777927, 0.9617966939243142, 0.5770780172546633, 0.41219840080373016, 0.32061647202987303, 0.2614416450296398,
+        0.2429463767969077,
+    ),
+    # float64, z = r*r: sin(r) = r + r*z*SIN(z) and cos(r) = 1 - z/2 + z*z*COS(z) for |r| <= pi/4
+    "sin": (-0.1666666666663213, 0.008333333325342434, -0.00019841263853880844, 2.7555363275112855e-06, -2.476199943148393e-08),
+    "cos": (0.04166666666664197, -0.0013888888883174576, 2.4801583020348865e-05, -2.7555920814153645e-07, 2.0669392516353887e-09),
+    # float64, z = t*t: atan(t) = t + t*z*ATAN(z) for |t| <= tan(pi/8); asin(t) = t + t*z*ASIN(z) for |t| <= 1/2; sinh(t) = t + t*z*SINH(z)
+    # for |t| <= 1
+    "atan": (
+        -0.33333333333273873, 0.19999999984813358, -0.1428571299324743, 0.11111057822978568, -0.09089669869674388, 0.0767483939275361,
+        -0.06513148917675088, 0.050461782914892894, -0.02558485145185681,
+    ),
+    "asin": (
+        0.16666666666471963, 0.07500000039246123, 0.0446428305197657, 0.03038282576965695, 0.022355575692779007, 0.017543644518677654,
+        0.01258044921890088, 0.017837994497076338, -0.007170838421857942, 0.03140624013399342,
+    ),
+    "sinh": (0.166666666670654, 0.008333333276638703, 0.00019841295965923383, 2.755207275923659e-06, 2.5529484786802144e-08),
+}  # fmt: skip
 # gelu(x) = x*(1/2 + x*GELU(x*x - GELU_MIDDLE)) for |x| <= GELU_EDGE, where the bracket is 0 or 1 but for rounding
 GELU_EDGE, GELU_MIDDLE = 5.49, 12.0
-GELU = (
-    0.14426078, -0.0059696627, 0.0003628027, -2.3477776e-05, 1.4973647e-06, -9.084602e-08, 5.1494338e-09, -2.7059083e-10, 1.3194209e-11,
-    -5.9786556e-13, 2.47505e-14, -9.239633e-16, 3.3848337e-17, -1.3519168e-18, 4.8748212e-20, -1.1309597e-21, 1.15324885e-23,
-)  # fmt: skip
-# float64: 2^t = 1 + t*EXP2(t) for |t| <= 1/2; log2((1+s)/(1-s)) = s*LOG2(s*s) for |s| <= 0.1716
-EXP2 = (
-    0.6931471805599514, 0.2402265069571772, 0.05550410866432619, 0.009618129182447099, 0.0013333558250751333, 0.00015403439981326666,
-    1.5252645350636014e-05, 1.3258525838602684e-06, 1.0210914056780231e-07,
-)  # fmt: skip
-LOG2 = (
-    2.885390081777927, 0.9617966939243142, 0.5770780172546633, 0.41219840080373016, 0.32061647202987303, 0.2614416450296398,
-    0.2429463767969077,
-)  # fmt: skip
-# float64, z = r*r: sin(r) = r + r*z*SIN(z) and cos(r) = 1 - z/2 + z*z*COS(z) for |r| <= pi/4
-SIN = (-0.1666666666663213, 0.008333333325342434, -0.00019841263853880844, 2.7555363275112855e-06, -2.476199943148393e-08)
-COS = (0.04166666666664197, -0.0013888888883174576, 2.4801583020348865e-05, -2.7555920814153645e-07, 2.0669392516353887e-09)
-# float64, z = t*t: atan(t) = t + t*z*ATAN(z) for |t| <= tan(pi/8); asin(t) = t + t*z*ASIN(z) for |t| <= 1/2; sinh(t) = t + t*z*SINH(z) for
-# |t| <= 1
-ATAN = (
-    -0.33333333333273873, 0.19999999984813358, -0.1428571299324743, 0.11111057822978568, -0.09089669869674388, 0.0767483939275361,
-    -0.06513148917675088, 0.050461782914892894, -0.02558485145185681,
-)  # fmt: skip
-ASIN = (
-    0.16666666666471963, 0.07500000039246123, 0.0446428305197657, 0.03038282576965695, 0.022355575692779007, 0.017543644518677654,
-    0.01258044921890088, 0.017837994497076338, -0.007170838421857942, 0.03140624013399342,
-)  # fmt: skip
-SINH = (0.166666666670654, 0.008333333276638703, 0.00019841295965923383, 2.755207275923659e-06, 2.5529484786802144e-08)
 
 LN2 = FORMATS["float"].ln2
 # Adding it leaves a float64 rounded to a whole number, which stands in the low bits of the sum.
@@ -83,7 +86,7 @@ def _split_float(x: Lane) -> tuple[Lane, Lane]:
 def _log_sum(f: Lane, e: Lane) -> Lane:
     """e*ln2 + log(1 + f), small terms first."""
     square = f * f
-    tail = e.fma(LN2[1], square * f * f.poly(LOG))
+    tail = e.fma(LN2[1], square * f * f.poly(POLYNOMIALS["log"]))
     tail = square.fma(-0.5, tail)
     return e.fma(LN2[0], tail + f)
 
@@ -119,7 +122,7 @@ def log1p(x: Lane) -> Lane:
 def gelu(x: Lane) -> Lane:
     """x times the distribution function: 1/2 plus an odd polynomial, constant from where it is 0 or 1 on."""
     inside = x.at_least(-GELU_EDGE).at_most(GELU_EDGE)
-    share = inside.fma(inside.fma(inside, -GELU_MIDDLE).poly(GELU), 0.5)
+    share = inside.fma(inside.fma(inside, -GELU_MIDDLE).poly(POLYNOMIALS["gelu"]), 0.5)
     return x * share.at_least(0.0)
 
 
@@ -143,7 +146,7 @@ def _exp2_wide(x: Lane) -> Lane:
     shifted = x + ROUNDER
     t = x - (shifted - ROUNDER)
     scale = ((shifted.bits() + 1023) << 52).convert("bitcast", "double")
-    return (t * scale).fma(t.poly(EXP2), scale)
+    return (t * scale).fma(t.poly(POLYNOMIALS["exp2"]), scale)
 
 
 def _log2_wide(x: Lane) -> Lane:
@@ -152,7 +155,7 @@ def _log2_wide(x: Lane) -> Lane:
     e = (bits >> 52).convert("trunc", "i32").convert("sitofp", "double")
     m = ((bits & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD).convert("bitcast", "double")
     s = (m - 1.0) / (m + 1.0)
-    return s.fma((s * s).poly(LOG2), e)
+    return s.fma((s * s).poly(POLYNOMIALS["log2"]), e)
 
 
 def log2(x: Lane) -> Lane:
@@ -203,8 +206,8 @@ def sine_and_cosine(r: Lane) -> tuple[Lane, Lane]:
     """In float64, for |r| <= pi/4."""
     z = r * r
     # The sum with r*z would lose the sign of a zero.
-    sine = z.compare("oeq", 0.0).where(r, (r * z).fma(z.poly(SIN), r))
-    return sine, (z * z).fma(z.poly(COS), z.fma(-0.5, 1.0))
+    sine = z.compare("oeq", 0.0).where(r, (r * z).fma(z.poly(POLYNOMIALS["sin"]), r))
+    return sine, (z * z).fma(z.poly(POLYNOMIALS["cos"]), z.fma(-0.5, 1.0))
 
 
 def sin(x: Lane) -> Lane:
@@ -234,7 +237,7 @@ def _atan_wide(top: Lane, bottom: Lane) -> Lane:
     t = numerator / denominator
     z = t * t
     turned = steep.where(t.like(math.pi / 2), flat.where(t.like(0.0), math.pi / 4))
-    return (t * z).fma(z.poly(ATAN), t) + turned
+    return (t * z).fma(z.poly(POLYNOMIALS["atan"]), t) + turned
 
 
 def atan(x: Lane) -> Lane:
@@ -259,7 +262,7 @@ def _asin_wide(size: Lane) -> tuple[Lane, Lane, Lane]:
     near = size.compare("ole", 0.5)
     z = near.where(size * size, (1.0 - size) * 0.5)
     t = near.where(size, z.call("sqrt"))
-    p = (t * z).fma(z.poly(ASIN), t)
+    p = (t * z).fma(z.poly(POLYNOMIALS["asin"]), t)
     return p, p + p, near
 
 
@@ -278,7 +281,7 @@ def acos(x: Lane) -> Lane:
 def sinh(x: Lane) -> Lane:
     size = _wide(x.abs()).at_most(100.0)
     z = size * size
-    small = (size * z).fma(z.poly(SINH), size)
+    small = (size * z).fma(z.poly(POLYNOMIALS["sinh"]), size)
     e = _exp2_wide(size * LOG2_E)
     return _narrow(size.compare("olt", 1.0).where(small, (e - 1.0 / e) * 0.5)).copysign(x)
 
