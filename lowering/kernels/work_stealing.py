@@ -12,9 +12,10 @@ from polyreme.ir.core import Value
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import i64, index
 from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.machines.memory import LINE_BYTES
 
 # Elements of a cache line, which no two threads share.
-LINE = 64 // i64.bytes
+LINE = LINE_BYTES // i64.bytes
 # The record of a thread's items. How many were taken from the first one on, plus `FROM_END` times those from the last one back; how many
 # are done; then for each item one more than the position of its results, or 0.
 TAKEN, DONE, LEFT = range(3)

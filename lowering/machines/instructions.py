@@ -6,6 +6,8 @@ from polyreme.lowering.machines.targets import Target
 
 # Bytes of a word: products of an element of `kernel.dot4`.
 BYTES = 4
+# Bytes of the widest vectors of any target, by which layouts are chosen that all targets share.
+WIDEST_BYTES = 64
 # Where a target has so many vector registers, tiles have room for more than one thing at a time.
 MANY_REGISTERS = 32
 

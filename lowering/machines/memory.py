@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+# Bytes of a line, which comes as a whole and which no two threads should write. Buffers begin at one.
+LINE_BYTES = 64
+# Bytes after which addresses share their places in L1, and in L2: what is that far from each other drives each other out.
+L1_WAY_BYTES, L2_WAY_BYTES = 4096, 1 << 17
+# L3 is slow if a core reads fewer bytes from it in a cycle.
+FAST_L3_BYTES = 12
 # Associativity of L2.
 L2_WAYS = 16
 # Bytes of a page, at whose end the hardware prefetcher stops.

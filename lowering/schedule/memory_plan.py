@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from polyreme.ir.python.records import dataclass
+from polyreme.lowering.machines.memory import LINE_BYTES
 
-ALIGNMENT = 64
+ALIGNMENT = LINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,11 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
-from polyreme.ir.types import ScalarType, element_type, i16
+from polyreme.ir.types import ScalarType, element_type, f32, i16
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 from polyreme.lowering.transforms.dilation import without_dilation
 from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP, larger_groups
 from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
@@ -38,7 +39,7 @@ from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
 Axes = tuple[int, ...]
 
 # Groups of fewer channels than lanes of the widest vectors are no axis to have lanes along.
-_GROUP = 16
+_GROUP = WIDEST_BYTES // f32.bytes
 
 # Channels of convolutions over rows of unknown length that pay, if they are strided or sum up so many products: elsewhere each pixel is a
 # sum of its own.

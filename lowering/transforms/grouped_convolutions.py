@@ -17,11 +17,9 @@ from polyreme.dialects import tensor
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Value
-from polyreme.ir.types import element_type
+from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.rows import shape_of
-
-# Of the widest vectors, which a group fills; 16-bit floats are computed in float32.
-VECTOR_BYTES, LEAST_BYTES = 64, 4
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 
 # Channels of a group, and results of one, up to which pixels in their own order are as fast: the image is read again for each result.
 MOST_OF_GROUP = 4
@@ -46,7 +44,8 @@ def larger_groups(b: Builder, windows: tensor.Window, weight: Value, order: tupl
         return None
     array = constant.value.array.reshape(shape).transpose(order)
     groups, outputs, channels, *taps = array.shape
-    count = VECTOR_BYTES // (max(element_type(weight.type).bytes, LEAST_BYTES) * max(outputs, channels))
+    # A group fills the widest vectors; 16-bit floats are computed in float32.
+    count = WIDEST_BYTES // (max(element_type(weight.type).bytes, f32.bytes) * max(outputs, channels))
     if count < 2 or min(outputs, channels) < 2 or groups % count:
         return None
     blocks = np.zeros((groups // count, count, outputs, count, channels, *taps), array.dtype)

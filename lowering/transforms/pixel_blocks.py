@@ -18,12 +18,13 @@ from polyreme.dialects import tensor
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Value
-from polyreme.ir.types import element_type
+from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 
 # Lanes that a block fills: those of the widest vectors of float32.
-LANES = 16
+LANES = WIDEST_BYTES // f32.bytes
 
 
 class PixelBlocks(NamedTuple):

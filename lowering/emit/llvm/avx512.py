@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from polyreme.ir.types import f32, f64
 from polyreme.lowering.emit.llvm.text import Lane, number_text, type_text
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 
-REGISTER_BYTES = 64
 _LETTER = {"float": "s", "double": "d"}
-_BYTES = {"float": 4, "double": 8}
+_BYTES = {"float": f32.bytes, "double": f64.bytes}
 # Rounding modes as x86 writes them.
 _CURRENT, _DOWN = 4, 9
 
@@ -46,7 +47,7 @@ def look_up(table: Sequence[float], at: Lane, elem: str) -> Lane:
     """The element of a table that the low bits of `at` say, integers of the same width; the table has as many numbers as one register or
     two.
     """
-    lanes = REGISTER_BYTES // _BYTES[elem]
+    lanes = WIDEST_BYTES // _BYTES[elem]
     parts = [
         f"<{lanes} x {elem}> <{', '.join(f'{elem} {number_text(elem, x)}' for x in table[i : i + lanes])}>"
         for i in range(0, len(table), lanes)
@@ -67,7 +68,7 @@ def _by_registers(instruction: Callable[..., Lane], *operands: Lane, elem: str |
     """An instruction of whole registers that gives elements `elem`, of the operands' type if left out."""
     first = operands[0]
     elem = elem or first.elem
-    count = REGISTER_BYTES // _BYTES[elem]
+    count = WIDEST_BYTES // _BYTES[elem]
     if first.lanes <= count:
         return _lanes_of(instruction(*(_lanes_of(x, 0, count) for x in operands)), 0, first.lanes)
     parts = [instruction(*(_lanes_of(x, at, count) for x in operands)) for at in range(0, first.lanes, count)]

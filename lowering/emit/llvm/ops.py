@@ -16,9 +16,8 @@ from polyreme.lowering.emit.llvm.dot4 import dot2_code, dot4_code
 from polyreme.lowering.emit.llvm.function import EmitOp, EmittedPosition, FunctionEmitter, scalar_of
 from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, memory_element, number_bits
 from polyreme.lowering.emit.llvm.text import Lane, TextCode, constant_text, type_text
+from polyreme.lowering.machines.memory import LINE_BYTES
 from polyreme.lowering.machines.targets import STREAMED_BYTES
-
-ARENA_ALIGN = 64
 
 
 def _emit_return(e: FunctionEmitter, op: Any) -> None:
@@ -92,7 +91,7 @@ def _emit_alloc(e: FunctionEmitter, op: Any) -> Lane:
     elem, code = memory_element(op.dtype), e.code
     if op.space == "local":
         name = code.name(e.hint(op.result, "local"))
-        code.entry.append(f"  {name} = alloca [{product(op.shape)} x {elem}], align {ARENA_ALIGN}")
+        code.entry.append(f"  {name} = alloca [{product(op.shape)} x {elem}], align {LINE_BYTES}")
         return Lane(code, "ptr", 1, name)
     if e.arena is None:
         raise PolyremeError("'kernel.alloc' expected to stand in '@main', or to be local", op.location, code="E0408")

@@ -18,11 +18,12 @@ from polyreme.ir.types import i32
 from polyreme.lowering.emit.llvm.function import FunctionEmitter
 from polyreme.lowering.emit.llvm.text import Lane, TextCode
 from polyreme.lowering.machines.instructions import has_bf16_tiles, has_tiles
+from polyreme.lowering.machines.memory import LINE_BYTES
 
 # Bytes of a word, and of a row of a tile.
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
-# Bytes of a line of memory, and LLVM's word for asking for it in L2.
-LINE, SECOND_LEVEL = 64, 2
+# LLVM's word for asking for a line in L2.
+SECOND_LEVEL = 2
 # The bits of a float32 that are a bf16.
 UPPER = -1 << 16
 
@@ -47,7 +48,7 @@ def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
     def steps(axis: int, at: Sequence[Lane], sums: list[Lane]) -> list[Lane]:
         if axis < len(op.counts):
             moves = [m * WORD for m in (*[op.moves_a[axis]] * len(lefts), *[op.moves_b[axis]] * len(rights))]
-            moves += [op.lines * LINE * prod(op.counts[axis + 1 :])] * len(ahead)
+            moves += [op.lines * LINE_BYTES * prod(op.counts[axis + 1 :])] * len(ahead)
             return _loop(code, op.counts[axis], at, moves, sums, lambda at, sums: steps(axis + 1, at, sums))
         made, held = list(sums), -1
         for i, x in enumerate(at[: len(lefts)]):
@@ -60,7 +61,7 @@ def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
                 made[k] = _tile(code, f"tdpbusd.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {made[k].typed}, {a.typed}, {b.typed})")
         for first in at[len(lefts) + len(rights) :]:
             for line in range(op.lines):
-                code.line(f"call void @llvm.prefetch.p0({_plus(code, first, line * LINE).typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
+                code.line(f"call void @llvm.prefetch.p0({_plus(code, first, line * LINE_BYTES).typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
         return made
 
     results = iter(steps(0, [*lefts, *rights, *ahead], zeros))
@@ -114,7 +115,7 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
                 )
                 for number in (n for n, place in enumerate(after) if place == done):
                     _cut(code, _plus(code, at[2], number * pair), _plus(code, at[3], number * row), plane, op.apart * WORD)
-                    for line in range(0, row, LINE):
+                    for line in range(0, row, LINE_BYTES):
                         for ahead in (_plus(code, at[4], number * pair + line), _plus(code, at[4], number * pair + op.apart * WORD + line)):
                             code.line(f"call void @llvm.prefetch.p0({ahead.typed}, i32 0, i32 {SECOND_LEVEL}, i32 1)")
                 done += 1

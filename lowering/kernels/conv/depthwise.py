@@ -40,6 +40,7 @@ from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.memory import L1_WAY_BYTES
 from polyreme.lowering.machines.tasks import WINDOW_GRAIN_CYCLES, WINDOW_SERIAL_CYCLES
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
@@ -52,8 +53,6 @@ OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
 ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together if L1 is to hold what lies under a window.
 FEW_VECTORS = 4
-# Bytes after which addresses share their places in L1.
-L1_WAY_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)

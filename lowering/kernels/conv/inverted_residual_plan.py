@@ -21,12 +21,12 @@ from polyreme.lowering.kernels.conv.direct_plan import MAX_L2_BYTES, Direct, fin
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
+from polyreme.lowering.machines.memory import FAST_L3_BYTES
 
 # Parts of L2, 1 / this: scratch memory of a task, and weights, which are read again for each row.
 L2_SHARE, WEIGHTS_SHARE = 2, 4
-# A smaller image than L2 is worth the kernel if a core reads fewer bytes from L3 in a cycle, or may share no L3 with another: 1 / this of
-# L2.
-SLOW_BYTES, SLOW_SHARE, FAR_CORE_SHARE = 16, 32, 4
+# A smaller image than L2 is worth the kernel if L3 is slow, or if cores may share none: 1 / this of L2.
+SLOW_SHARE, FAR_CORE_SHARE = 32, 4
 # Groups of rows of a task at least.
 LEAST_GROUPS = 2
 # So many tasks share groups evenly.
@@ -146,7 +146,7 @@ def _pays_off(block: InvertedResidual) -> bool:
     """
     target, dtype = block.request.target, block.depthwise.dtype
     cache = target.caches[1]
-    threshold = cache // (SLOW_SHARE if target.l3_bytes_per_cycle < SLOW_BYTES else FAR_CORE_SHARE if target.separate_l3 else 1)
+    threshold = cache // (SLOW_SHARE if target.l3_bytes_per_cycle < FAST_L3_BYTES else FAR_CORE_SHARE if target.separate_l3 else 1)
     weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in block.problems)
     image = estimate_pixels(size_of(shape_of(block.depthwise.image)[1:]))
     return image * dtype.bytes > threshold and weights * dtype.bytes <= cache // WEIGHTS_SHARE and block.rows > 0

@@ -26,7 +26,7 @@ from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import Product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
-from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
+from polyreme.lowering.machines.memory import FAST_L3_BYTES, L2_WAYS, PAGE_BYTES
 from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECE_CYCLES, PIECES
 
 # With fewer rows B is not packed at run time: if its lanes are contiguous; if also a panel of it stays in L2 unpacked; if lanes run over
@@ -38,8 +38,6 @@ MIN_ROWS_TO_PACK_BEYOND_L2, MIN_ROWS_TO_PACK_L2_RESIDENT = 8, 96
 MOST_PANEL_BYTES = 256 << 10
 # With fewer rows the contracted axis is not cut into blocks.
 MIN_ROWS_FOR_K_BLOCKS = 32
-# L3 is slow if a core reads fewer bytes from it in a cycle.
-FAST_L3_BYTES = 12
 # If L3 is slow, a task packs B in blocks of 1 / this of L1. Whole panels would go to L2, and evict what was prefetched there.
 L1_SHARE_OF_BLOCK = 3
 # Vectors of such a block, if the lanes are a whole number of such panels or more than so many of them. Wider ones read longer pieces of B's

@@ -18,6 +18,7 @@ from polyreme.ir.types import BufferType, TensorType, f32, f64, i32
 from polyreme.lowering.analysis.access import Access
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import transpose_lanes
+from polyreme.lowering.machines.memory import L2_WAY_BYTES
 
 # Sums of squares that are made beside each other.
 CHAINS = 4
@@ -27,8 +28,8 @@ SQUARED = (2.0**-80, 2.0**80)
 PREFETCH_STEPS = 32
 # Panels that are filled together, at most, and their bytes.
 MOST_TOGETHER, TOGETHER_BYTES = 4, 1 << 17
-# Lines that are so many bytes from each other lie in the same set of L2; of its ways so many are for the next panel's.
-SET_STRIDE, SETS_SHARE = 1 << 17, 4
+# Of the ways of L2 so many are for the next panel's lines.
+SETS_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Packing:
         start = code.add(base, code.mul(panel, self.lanes * across))
         if across == 1 and isinstance(along, int) and along > self.lanes:
             # Not where so many would meet in the same sets of the cache.
-            fits = self.k * gcd(along * f32.bytes, SET_STRIDE) <= SETS_SHARE * SET_STRIDE
+            fits = self.k * gcd(along * f32.bytes, L2_WAY_BYTES) <= SETS_SHARE * L2_WAY_BYTES
             return code.add(start, code.mul(number, along)) if fits else None
         return code.add(start, code.mul(number, self.lanes)) if along == 1 and across == self.k else None
 

@@ -13,9 +13,10 @@ from polyreme.lowering.analysis.rows import needed_ops, shape_of
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.kernels.general.loops import describe
-from polyreme.lowering.kernels.gpu.grid import VECTOR_BYTES, GridKernel, aligned_leaf, blocks_for, places_of
+from polyreme.lowering.kernels.gpu.grid import GridKernel, aligned_leaf, blocks_for, places_of
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.machines.gpu import VECTOR_BYTES
 
 THREADS = 256
 _FLAT = (tensor.Map, tensor.Full, tensor.DimValue, tensor.Constant, tensor.Broadcast)

@@ -15,10 +15,7 @@ from polyreme.lowering.kernels.elements import Leaf, Positions, linear, load
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.plan import Slot, Step
 from polyreme.lowering.kernels.positions import Position
-
-WARP = 32
-# Bytes that one thread reads or writes at once.
-VECTOR_BYTES = 16
+from polyreme.lowering.machines.gpu import WARP
 
 
 class GridKernel:

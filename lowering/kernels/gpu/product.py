@@ -31,12 +31,13 @@ from polyreme.lowering.kernels.gpu.grid import GridKernel
 from polyreme.lowering.kernels.gpu.reductions import build_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch, told
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.machines.gpu import MULTIPROCESSORS
 
 # Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most
 # of a tile empty.
 NARROW, SHALLOW = 4, 64
-# A depth is cut into parts of at least so many steps, until there are enough blocks for a device of about so many multiprocessors.
-PART, MULTIPROCESSORS = 256, 128
+# A depth is cut into parts of at least so many steps, until there are enough blocks for a device.
+PART = 256
 
 
 @dataclass(frozen=True)

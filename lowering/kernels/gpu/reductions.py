@@ -22,9 +22,10 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, convert, linear, store
 from polyreme.lowering.kernels.general.loops import accumulator_of, describe, register_leaf
-from polyreme.lowering.kernels.gpu.grid import WARP, GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
+from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.machines.gpu import WARP
 
 MOST_THREADS = 256
 # Rows of at most so many elements are one thread's work, if there are many.

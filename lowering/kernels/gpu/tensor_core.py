@@ -9,10 +9,10 @@ from polyreme.dialects import kernel
 from polyreme.ir.core import Value
 from polyreme.ir.types import ScalarType, bf16, element_type, f16, f32
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.gpu.grid import WARP
 from polyreme.lowering.kernels.gpu.product import Choice, GpuTile, choose_tile, find_product, plan_product
 from polyreme.lowering.kernels.gpu.tiles import Filler, TiledProduct
 from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.gpu import MMA_COLUMNS, MMA_DEPTH, MMA_ROWS, MMA_SUMS, WARP
 from polyreme.lowering.machines.targets import GpuTarget
 
 # 4 warps, two by two, each with a quarter of the tile: larger quarters read less of shared memory for what they multiply.
@@ -24,8 +24,6 @@ WARP_TILES = (
 WARPS_ACROSS = 2
 # As `product.SECOND_KERNEL`, in multiplications of tensor cores.
 SECOND_KERNEL = 6e6
-# One `mma`: rows, columns and depth; 4 sums of it are each lane's.
-ROWS, COLUMNS, DEPTH, SUMS = 16, 8, 16, 4
 # Lines in shared memory lie so many elements more apart than they are long, so that the 8 lines that one instruction loads fill different
 # banks.
 PADDING = 8
@@ -82,7 +80,7 @@ class WarpProduct(TiledProduct):
 
     def zeros(self) -> list[Value]:
         rows, columns = self.quarter
-        return [self.code.zero(f32, SUMS) for _ in range(rows // ROWS * columns // COLUMNS)]
+        return [self.code.zero(f32, MMA_SUMS) for _ in range(rows // MMA_ROWS * columns // MMA_COLUMNS)]
 
     def _mine(self) -> tuple[Index, Index]:
         """The first row and column of the warp's part of the tile."""
@@ -93,12 +91,12 @@ class WarpProduct(TiledProduct):
     def multiply(self, left: Filler, right: Filler, sums: list[Value]) -> list[Value]:
         code = self.code
         row, column = self._mine()
-        for step in range(0, self.tile.depth, DEPTH):
-            rows = [self._load(left, code.add(row, i * ROWS), step, False) for i in range(self.quarter[0] // ROWS)]
+        for step in range(0, self.tile.depth, MMA_DEPTH):
+            rows = [self._load(left, code.add(row, i * MMA_ROWS), step, False) for i in range(self.quarter[0] // MMA_ROWS)]
             # Two pieces of columns at once.
             columns: list[Value] = []
-            for j in range(self.quarter[1] // (2 * COLUMNS)):
-                pair = self._load(right, code.add(column, j * 2 * COLUMNS), step, True)
+            for j in range(self.quarter[1] // (2 * MMA_COLUMNS)):
+                pair = self._load(right, code.add(column, j * 2 * MMA_COLUMNS), step, True)
                 columns += [code.shuffle(pair, pair, picks) for picks in ((0, 1, 2, 3), (4, 5, 6, 7))]
             sums = [
                 code.b(kernel.Mma, rows[i], columns[j], sums[i * len(columns) + j]) for i in range(len(rows)) for j in range(len(columns))
@@ -128,9 +126,9 @@ class WarpProduct(TiledProduct):
         row, column = self._mine()
         lane = code.mod(self.thread, WARP)
         down, across = code.div(lane, 4), code.mul(code.mod(lane, 4), 2)
-        pieces = self.quarter[1] // COLUMNS
+        pieces = self.quarter[1] // MMA_COLUMNS
         for k, piece in enumerate(sums):
             for r in range(2):
                 pair = code.shuffle(piece, piece, (2 * r, 2 * r + 1))
-                at = code.add(row, k // pieces * ROWS + 8 * r, down)
-                self.write_vector(pair, at, code.add(column, k % pieces * COLUMNS, across))
+                at = code.add(row, k // pieces * MMA_ROWS + 8 * r, down)
+                self.write_vector(pair, at, code.add(column, k % pieces * MMA_COLUMNS, across))

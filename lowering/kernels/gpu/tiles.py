@@ -19,7 +19,7 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear
-from polyreme.lowering.kernels.gpu.grid import VECTOR_BYTES, GridKernel, both, places_of, truth
+from polyreme.lowering.kernels.gpu.grid import GridKernel, both, places_of, truth
 from polyreme.lowering.kernels.gpu.product import (
     SHALLOW_TILES,
     TILES,
@@ -33,10 +33,11 @@ from polyreme.lowering.kernels.gpu.product import (
 )
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.machines.gpu import VECTOR_BYTES
 from polyreme.lowering.machines.targets import GpuTarget
 
 # Lanes of the vectors in which sums are kept and shared memory is read.
-LANES = 4
+LANES = VECTOR_BYTES // f32.bytes
 # Tiles of shared memory are this much wider than their rows, so that threads that write down a column use different banks.
 PADDING = 4
 # Tiles under way and being multiplied, where they fit.

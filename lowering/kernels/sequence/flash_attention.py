@@ -40,7 +40,6 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
 from polyreme.lowering.kernels.epilogue import position_at
-from polyreme.lowering.kernels.gemm.contract_schedule import FAST_L3_BYTES
 from polyreme.lowering.kernels.gemm.product_tile import Prefetching
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
@@ -62,6 +61,7 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.memory import FAST_L3_BYTES
 from polyreme.lowering.machines.tasks import ATTENTION_GRAIN_CYCLES
 
 # Keys of a block at most: their exponentials for a block of queries stay in the nearest caches.

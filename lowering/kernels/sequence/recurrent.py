@@ -47,14 +47,12 @@ from polyreme.lowering.kernels.sequence.weights_28bit import (
     short_rows,
 )
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.memory import PAGE_BYTES
 
 # Cycles of a step that pay for another thread.
 MIN_CYCLES_TO_SHARE = 6000
 # Cycles of a vector of units, beside the product.
 GATE_CYCLES = 150
-# Bytes between the states of two threads: the hardware prefetcher, which stops at a page, would else bring lines that the other thread is
-# about to write.
-THREAD_PADDING_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,8 @@ class _RecurrentKernel:
         # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each
         # panel had a thread.
         self.line = r.blocks * tile.width
-        self.padding = THREAD_PADDING_BYTES // r.dtype.bytes if self.two_steps else 0
+        # A page between the states of two threads: the hardware prefetcher would else bring lines that the other one is about to write.
+        self.padding = PAGE_BYTES // r.dtype.bytes if self.two_steps else 0
         self.size: Dim = product((r.batch, r.units)) + tile.panels * self.padding
         # Rows of weights in a round of the product's loop.
         self.round = max(1, READS // vectors)
