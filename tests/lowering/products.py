@@ -121,17 +121,18 @@ def candidates_of(module: Module, way: Way, target: Target) -> list[Schedule]:
     found: list[Schedule] = []
 
     def look(request: Request) -> KernelPlan | None:
-        found.extend(way.candidates(way.find(request)))
+        if (seen := way.find(request)) is not None:
+            found.extend(way.candidates(seen))
         return way(request)
 
-    PassManager([Stage("kernel", TensorToKernel(target, (look,)))]).run(module.clone())
+    PassManager([Stage("kernel", TensorToKernel(target, (look, build_loops)))]).run(module.clone())
     return found
 
 
 def as_said(module: Module, way: Way, schedule: str, target: Target) -> Module:
     """The module at kernel level, by a schedule that is read from text."""
     lowered: Module = module.clone()
-    build = lambda request: plan_as_said(request, schedule, (way,))
+    build = lambda request: None if way.find(request) is None else plan_as_said(request, schedule, (way,))
     PassManager([Stage("kernel", TensorToKernel(target, (build, build_loops)))]).run(lowered)
     verify(lowered)
     return lowered

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from math import prod
 
 from polyreme.ir.core import Value
+from polyreme.ir.dims import product
 from polyreme.ir.types import element_type
+from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.conv.nchw_strategy import ChannelTile, ColumnTile, NchwImage, Strategy, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import (
     Axis,
     accumulate,
@@ -30,19 +33,33 @@ MAX_PIXELS_TRANSPOSED = 64
 LEAST_STEPS = 24
 
 
+def channel_tile(image: NchwImage, tile: tuple[int, int] | None = None) -> ChannelTile:
+    """The tile with the fewest estimated cycles, or one of so many pixels and vectors: part of a row of pixels, or some whole rows."""
+    p, extents = image.problem, image.sizes()
+    rows, vectors = tile or choose_tile(prod(extents), typical(image.channels), estimate(product(map(p.size, p.contracted))), p.registers)
+    width, high = extents[-1], 1
+    wide = -(-width // -(-width // rows))
+    if wide == width and len(extents) > 1:
+        most = max(1, rows // width)
+        high = -(-extents[-2] // -(-extents[-2] // most))
+    return ChannelTile(high, wide, vectors)
+
+
 class ChannelLanes(Strategy):
     """Lanes along channels: rows of the tile are pixels of a rectangle."""
 
-    def __init__(self, image: NchwImage):
+    def __init__(self, image: NchwImage, tile: ChannelTile | ColumnTile):
         super().__init__(image)
-        rows, self.vectors = choose_tile(prod(self.extents), typical(image.channels), self.k, self.p.registers)
-        width = self.extents[-1]
-        # A tile is part of a row of pixels, or some whole rows.
-        self.wide = -(-width // -(-width // rows))
-        self.high = 1
-        if self.wide == width and len(self.extents) > 1:
-            high, most = self.extents[-2], max(1, rows // width)
-            self.high = -(-high // -(-high // most))
+        self.tile, self.wide, self.vectors = tile, tile.wide, tile.vectors
+        self.high = getattr(tile, "high", 1)
+
+    @classmethod
+    def of(cls, image: NchwImage, tile: ChannelTile | None = None) -> ChannelLanes | None:
+        """What is chosen for an image, with this tile if it is given; None where it is not possible."""
+        made = cls(image, channel_tile(image) if tile is None else replace(tile, around=0, pooled=False))
+        if not made.is_possible():
+            return None
+        return cls(image, replace(made.tile, around=made.axes_around(), pooled=made.is_pooled_first()))
 
     def is_possible(self) -> bool:
         return self.image.channel is not None and self.lanes > 1 and super().is_possible()
@@ -50,8 +67,7 @@ class ChannelLanes(Strategy):
     def channels_at_once(self) -> int:
         return self.vectors * self.lanes
 
-    @property
-    def pools_before_transpose(self) -> bool:
+    def is_pooled_first(self) -> bool:
         """Whether the few results of a pooling are transposed, in place of the many sums that they are made of.
 
         It pays on machines with half-width vectors, where shuffles cost the most, and if a row of results is shorter than a vector.
@@ -87,12 +103,22 @@ class ChannelLanes(Strategy):
     def tile_strides(self, rows: int) -> tuple[int, ...]:
         return (self._pitch(rows), *dense_strides((rows, *self.extents[1:])))
 
-    def operands(self) -> tuple[Slot, Slot]:
+    @cached_property
+    def panels(self) -> Panels:
+        """How the weights lie."""
         p, image = self.p, self.image
         assert image.channel is not None
-        memory = self.parts.memory_of(p.left.source)
         outer = tuple(c for c in image.outer if p.right.stride(c) != 0)
-        self.panels = Panels(outer, tuple(p.contracted), image.channel, self.channels_at_once(), p.sizes)
+        return Panels(outer, tuple(p.contracted), image.channel, self.channels_at_once(), p.sizes)
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The contracted axes."""
+        return self.p.axes({c: self.panels.strides[c] for c in self.p.contracted})
+
+    def operands(self) -> tuple[Slot, Slot]:
+        p = self.p
+        memory = self.parts.memory_of(p.left.source)
         value = p.contract.b if p.right_is_b else p.contract.a
         return memory, self.parts.packed(value, p.right_letters, p.right, self.panels)
 
@@ -100,7 +126,7 @@ class ChannelLanes(Strategy):
         sums = self.sums(task)
         return sums if self.pools_before_transpose else self._transposed(task.code, sums, self._pitch(task.rows), self.channels_at_once())
 
-    def _around_blocks(self, axes: Sequence[Axis]) -> int:
+    def axes_around(self) -> int:
         """How many of the contracted axes, the first ones, are loops around all tiles of a task, whose sums wait in memory meanwhile.
 
         Such are gradients of weights, which contract all pixels of all images: each tile would read all of both operands, which no cache
@@ -109,13 +135,13 @@ class ChannelLanes(Strategy):
         request, source = self.p.request, getattr(self.p.right.source, "index", None)
         if source in request.constant | request.kept:
             return 0
-        sizes = [typical(axis.size) for axis in axes]
+        sizes = [typical(axis.size) for axis in self.axes]
         steps = prod(sizes)
         # A step reads a line of the image, and a vector for each of the tile's.
         bytes_of_step = request.target.line_bytes + self.channels_at_once() * self.p.dtype.bytes
         if steps * bytes_of_step <= request.target.caches[0]:
             return 0
-        return max((n for n in range(len(axes)) if prod(sizes[n:]) >= LEAST_STEPS), default=0)
+        return max((n for n in range(len(sizes)) if prod(sizes[n:]) >= LEAST_STEPS), default=0)
 
     def sums(self, task: Task) -> Value:
         """The sums of a task in a scratch tile, pixel by pixel, [row][column][channel]."""
@@ -128,11 +154,11 @@ class ChannelLanes(Strategy):
         strides = self.panels.strides
         weights_at = code.add(0, *(code.mul(i, strides[c]) for c, i in task.around.items() if c in strides))
         weights_at = code.add(weights_at, code.mul(code.div(task.channel0, width), self.panels.panel_size))
-        axes = p.axes({c: strides[c] for c in p.contracted})
+        axes = self.axes
         image_at = task.image_at()
         align = lanes * dtype.bytes
 
-        around = self._around_blocks(axes)
+        around = self.tile.around
 
         def tile(at: Index, pixel: Index, high: int, wide: int) -> None:
             offsets = [(y, x) for y in range(high) for x in range(wide)]

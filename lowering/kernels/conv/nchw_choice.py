@@ -18,35 +18,112 @@ from it while it lies in L1. A pooling that overlaps the next piece computes the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
 from polyreme.dialects import tensor
 from polyreme.ir.define import View
 from polyreme.ir.types import element_type
-from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
+from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes, channel_tile
 from polyreme.lowering.kernels.conv.nchw_pixel_lanes import PixelLanes
-from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy
+from polyreme.lowering.kernels.conv.nchw_strategy import (
+    ChannelTile,
+    ColumnTile,
+    NchwImage,
+    NchwSchedule,
+    PixelTile,
+    Strategy,
+    SummedTile,
+)
 from polyreme.lowering.kernels.conv.nchw_summed_lanes import SummedLanes
 from polyreme.lowering.kernels.conv.nchw_winograd_columns import WinogradColumns
 from polyreme.lowering.kernels.join_pixels import join_pixels
+from polyreme.lowering.kernels.microkernel import rank_tiles
 from polyreme.lowering.kernels.plan import KernelPlan, Request
-from polyreme.lowering.kernels.problem import Problem, find_problem
+from polyreme.lowering.kernels.problem import Problem, find_problem, typical
+from polyreme.lowering.kernels.schedule import ScheduleError
+from polyreme.lowering.kernels.way import Way
 
 # Lanes of whole vectors for each pixel, up to which a convolution of single pixels is a matrix product.
 MOST_LANES_OF_PIXELS = 1.05
+# Tiles of channels that are candidates, with the chosen one.
+OTHER_TILES = 3
 
 
-def build_nchw_conv(request: Request) -> KernelPlan | None:
-    """The plan of a group around a convolution; None for any other group, or where generic loops or a matrix product do better."""
-    strategy = choose_strategy(request)
-    return None if strategy is None else strategy.build()
+def strategies_of(image: NchwImage) -> list[Strategy]:
+    """Those that are possible, the one with the fewest estimated cycles first."""
+    made = ChannelLanes.of(image), WinogradColumns.of(image), PixelLanes.of(image), SummedLanes.of(image)
+    possible = [strategy for strategy in made if strategy is not None]
+    return sorted(possible, key=lambda strategy: strategy.cycles())
 
 
-def choose_strategy(request: Request) -> Strategy | None:
-    """The strategy with the fewest estimated cycles; None if there is none."""
-    image = find_image(request)
-    if image is None:
+def choose_nchw(image: NchwImage) -> NchwSchedule | None:
+    """The schedule of the strategy with the fewest estimated cycles; None if none is possible."""
+    possible = strategies_of(image)
+    return possible[0].schedule() if possible else None
+
+
+def other_nchw(image: NchwImage) -> Iterator[NchwSchedule]:
+    """The other strategies, other tiles of channels, and other pieces."""
+    best, *others = strategies_of(image)
+    yield from (other.schedule() for other in others)
+    if isinstance(best.tile, ChannelTile):
+        p = image.problem
+        tiles = rank_tiles(prod(best.extents), typical(image.channels), typical(best.k), p.registers)
+        for tile in tiles[1:OTHER_TILES]:
+            made = ChannelLanes.of(image, channel_tile(image, tile))
+            if made is not None:
+                yield made.schedule()
+    own = best.schedule().rows
+    for rows in (-(-own // 2), 2 * own):
+        if best.allows(rows):
+            yield best.schedule(rows)
+
+
+def fit_nchw(image: NchwImage, schedule: NchwSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of this convolution: with any tile that registers hold, pieces of as many rows as scratch
+    memory has room for, and any grain.
+    """
+    own = choose_nchw(image)
+    like = _with_tile(image, schedule.tile)
+    if like is None or not like.allows(schedule.rows) or schedule != replace(like.schedule(schedule.rows), grain=max(schedule.grain, 1)):
+        raise ScheduleError(f"expected a schedule like {own} for this convolution and machine but got {schedule}")
+
+
+def _with_tile(image: NchwImage, tile: ChannelTile | ColumnTile | PixelTile | SummedTile) -> Strategy | None:
+    """The strategy with a tile like this one; None where it does not fit."""
+    registers, extents = image.problem.registers, image.sizes()
+    rows = extents[-2] if len(extents) > 1 else 1
+    if isinstance(tile, ColumnTile):
+        return WinogradColumns.of(image, tile.size)
+    if isinstance(tile, SummedTile):
+        return SummedLanes.of(image, tile) if 0 < tile.high <= rows else None
+    across = extents[-1] if isinstance(tile, ChannelTile) else -(-extents[-1] // registers.lanes)
+    if isinstance(tile, ChannelTile):
+        high, wide, other, most = tile.high, tile.wide, tile.vectors, -(-typical(image.channels) // registers.lanes)
+    else:
+        high, wide, other, most = tile.high, tile.across, tile.channels, typical(image.channels)
+    held = high * wide * other <= registers.count
+    if not (held and 0 < wide <= across and 0 < other <= most and (high == 1 or 0 < high <= rows and wide == across)):
         return None
-    possible = [s for s in (ChannelLanes(image), WinogradColumns(image), PixelLanes(image), SummedLanes(image)) if s.is_possible()]
-    return min(possible, key=lambda strategy: strategy.cycles(), default=None)
+    if isinstance(tile, ChannelTile):
+        return ChannelLanes.of(image, tile)
+    made = PixelLanes(image, tile)
+    return made if made.is_possible() else None
+
+
+def write_nchw(image: NchwImage, schedule: NchwSchedule) -> KernelPlan:
+    """The plan of a convolution as its schedule says."""
+    tile = schedule.tile
+    made: Strategy
+    if isinstance(tile, PixelTile):
+        made = PixelLanes(image, tile)
+    elif isinstance(tile, SummedTile):
+        made = SummedLanes(image, tile)
+    else:
+        made = WinogradColumns(image, tile) if isinstance(tile, ColumnTile) else ChannelLanes(image, tile)
+    return made.build(schedule)
 
 
 def find_image(request: Request) -> NchwImage | None:
@@ -108,3 +185,16 @@ def _follows_rows(p: Problem, inner: str) -> bool:
     """Whether the image's elements along this letter lie nearer to one another than those along any contracted one."""
     steps = [p.left.stride(c) for c in p.contracted if p.size(c) != 1]
     return all(p.left.stride(inner) <= step for step in steps)
+
+
+build_nchw_conv = Way(
+    "nchw",
+    NchwSchedule,
+    find_image,
+    choose_nchw,
+    write_nchw,
+    fit_nchw,
+    "build_nchw_conv",
+    refusal=lambda image: "no strategy is possible",
+    others=other_nchw,
+)

@@ -7,29 +7,40 @@ from math import prod
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, PixelTile, Strategy, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, join_axes, step_cycles, tile_heights, tile_rows, zeros
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import typical
+
+# Vectors of a row of pixels in a tile.
+MOST_ACROSS = 4
+
+
+def pixel_tile(image: NchwImage) -> PixelTile:
+    """As many vectors of a row as registers hold, up to four, by as many channels, and rows if whole rows are short."""
+    p, extents = image.problem, image.sizes()
+    most, channels = p.registers.accumulators, typical(image.channels)
+    in_all = -(-extents[-1] // p.registers.lanes)
+    across = min(in_all, MOST_ACROSS)
+    tall = min(channels, max(1, most // across))
+    tall = -(-channels // -(-channels // tall))
+    high = max(1, most // (tall * across)) if across == in_all else 1
+    high = -(-extents[-2] // -(-extents[-2] // min(extents[-2], high))) if len(extents) > 1 else 1
+    return PixelTile(tall, high, across)
 
 
 class PixelLanes(Strategy):
     """Lanes along the last spatial letter: rows of the tile are channels, columns are vectors of one or more rows of pixels."""
 
-    def __init__(self, image: NchwImage):
+    def __init__(self, image: NchwImage, tile: PixelTile):
         super().__init__(image)
-        most = self.p.registers.accumulators
-        across = -(-self.extents[-1] // self.lanes)
-        channels = typical(image.channels)
-        self.across = min(across, 4)
-        self.tall = min(channels, max(1, most // self.across))
-        self.tall = -(-channels // -(-channels // self.tall))
-        self.high = max(1, most // (self.tall * self.across)) if self.across == across else 1
-        if len(self.extents) > 1:
-            high = self.extents[-2]
-            self.high = -(-high // -(-high // min(high, self.high)))
-        else:
-            self.high = 1
+        self.tile, self.tall, self.high, self.across = tile, tile.channels, tile.high, tile.across
+
+    @classmethod
+    def of(cls, image: NchwImage) -> PixelLanes | None:
+        """What is chosen for an image; None where it is not possible."""
+        made = cls(image, pixel_tile(image))
+        return made if made.is_possible() else None
 
     def is_possible(self) -> bool:
         is_unit = self.p.left.stride(self.image.spatial[-1]) == 1

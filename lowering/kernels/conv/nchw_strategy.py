@@ -1,9 +1,12 @@
-"""What the strategies for NCHW convolutions share: tasks that are pieces of the image, a scratch tile of sums, and the epilogue on it."""
+"""What the strategies for NCHW convolutions share: schedules, tasks that are pieces of the image, a scratch tile of sums, and the epilogue
+on it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -16,9 +19,10 @@ from polyreme.lowering.kernels.elements import Leaf, linear, load
 from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result, told
+from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import Problem, typical
+from polyreme.lowering.kernels.schedule import Schedule
 from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECE_CYCLES, PIECES
 
 # Bytes of the scratch tiles of one task: they share L1 with what the tile reads, and live on the stack.
@@ -48,8 +52,64 @@ class NchwImage:
         return [n for c in self.spatial if isinstance(n := self.problem.size(c), int)]
 
 
+@dataclass(frozen=True)
+class ChannelTile(Schedule, kind="channels"):
+    """Lanes are channels: tiles of `wide` pixels of as many rows as they are `high`, and of so many `vectors`. The first `around` of the
+    contracted axes are loops around all tiles of a task, whose sums wait in memory. Pooled results are transposed if `pooled`, else sums.
+    """
+
+    high: int
+    wide: int
+    vectors: int
+    around: int = 0
+    pooled: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnTile(Schedule, kind="columns"):
+    """Lanes are channels, by Winograd's algorithm: pieces of `size` rows, tiles of `wide` pixels of a product and so many `vectors`.
+    `pooled` is as of `ChannelTile`.
+    """
+
+    size: int
+    wide: int
+    vectors: int
+    pooled: bool = False
+
+
+@dataclass(frozen=True)
+class PixelTile(Schedule, kind="pixels"):
+    """Lanes are pixels of a row: tiles of so many `channels`, and so many vectors `across` of as many rows as they are `high`."""
+
+    channels: int
+    high: int
+    across: int
+
+
+@dataclass(frozen=True)
+class SummedTile(Schedule, kind="summed"):
+    """Lanes are pixels of a row that is summed: tiles of as many whole rows of the window as they are `high`."""
+
+    high: int
+
+
+@dataclass(frozen=True)
+class NchwSchedule(Schedule, kind="nchw"):
+    """Vectors of so many `lanes`, tiles as `tile` says, so many `rows` of the result in a piece; threads take `grain` pieces at a time."""
+
+    lanes: int
+    tile: ChannelTile | ColumnTile | PixelTile | SummedTile
+    rows: int
+    grain: int = 1
+
+
 class Strategy:
-    """What all strategies share: pieces of the image, the scratch tile, the epilogue."""
+    """What all strategies share: pieces of the image, the scratch tile, the epilogue.
+
+    `is_possible`, `cycles` and what `schedule` calls ask the machine; whatever `build` calls does as the schedule says.
+    """
+
+    tile: Any
 
     def __init__(self, image: NchwImage):
         self.image, self.p = image, image.problem
@@ -93,7 +153,7 @@ class Strategy:
     @property
     def pools_before_transpose(self) -> bool:
         """Whether `fill` gives sums pixel by pixel, from which pooled results are made before they are transposed."""
-        return False
+        return getattr(self.tile, "pooled", False)
 
     def operands(self) -> tuple[Slot, Slot]:
         """Memory of the image and of the weights."""
@@ -127,7 +187,18 @@ class Strategy:
         count = max(-(-self.outputs[0] // piece), min(wanted, self.outputs[0]), 1)
         return -(-self.outputs[0] // count)
 
-    def build(self) -> KernelPlan:
+    def allows(self, rows: int) -> bool:
+        """Whether a piece may have so many rows of the result."""
+        return 0 < rows <= self.outputs[0] and self.scratch_bytes(self.rows_for(rows)) <= SCRATCH_BYTES
+
+    def schedule(self, rows: int | None = None) -> NchwSchedule:
+        """What is chosen with this tile, for pieces of so many rows if that is given."""
+        piece = self.piece() if rows is None else rows
+        per_task = self.cycles() / typical(self.blocks) / -(-self.outputs[0] // piece)
+        return NchwSchedule(self.lanes, self.tile, piece, max(1, int(GRAIN_CYCLES / max(per_task, 1))))
+
+    def build(self, schedule: NchwSchedule) -> KernelPlan:
+        """The plan as the schedule says, whose tile this strategy has."""
         p, image = self.p, self.image
         slots = [*self.operands(), *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
         func = Func.empty(p.request.name("conv"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
@@ -135,12 +206,9 @@ class Strategy:
         at_once = self.channels_at_once()
         blocks = self.blocks
         sizes = [p.size(c) for c in image.outer]
-        piece = self.piece()
+        piece = schedule.rows
         pieces = -(-self.outputs[0] // piece)
-        per_task = self.cycles() / typical(blocks) / pieces
-        with code.parallel(
-            code.value(product(sizes) * blocks * pieces), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task"
-        ) as flat:
+        with code.parallel(code.value(product(sizes) * blocks * pieces), grain=schedule.grain, name="task") as flat:
             *around, block, part = code.split(flat, [*sizes, blocks, pieces])
             here = dict(zip(image.outer, around, strict=True)), code.mul(block, at_once), code.mul(part, piece)
             rest = self.outputs[0] % piece
@@ -155,8 +223,7 @@ class Strategy:
                     Task(self, code, func.args, *here, rest).run()
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
-        chosen = told(type(self).__name__, lanes=self.lanes, channels=at_once, rows=piece, pieces=pieces)
-        return self.parts.plan("conv", schedule=chosen, updates=self.p.epilogue.updates)
+        return self.parts.plan("nchw", updates=p.epilogue.updates)
 
 
 class Task:

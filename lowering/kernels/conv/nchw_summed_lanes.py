@@ -17,7 +17,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, SummedTile, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import Accumulators, Axis, join_axes, nest_steps, step_cycles, tile_heights, tile_rows, zeros
 from polyreme.lowering.kernels.plan import Slot
 
@@ -27,12 +27,20 @@ MOST_APART = 2
 CYCLES_OF_A_SUM = 12
 
 
+def summed_tile(image: NchwImage) -> SummedTile:
+    """As many rows of the window as have their accumulators in registers, all tiles of about as many."""
+    extents = image.sizes()
+    most = max(1, image.problem.registers.accumulators // extents[-1])
+    high = extents[-2] if len(extents) > 1 else 1
+    return SummedTile(-(-high // -(-high // most)))
+
+
 class SummedLanes(Strategy):
     """Lanes along the last contracted letter: a tile is some rows of the window, of one channel."""
 
-    def __init__(self, image: NchwImage):
+    def __init__(self, image: NchwImage, tile: SummedTile):
         super().__init__(image)
-        p = self.p
+        self.tile, self.high, p = tile, tile.high, self.p
         self.letter = next((c for c in reversed(p.contracted) if p.right.stride(c) == 1 and p.size(c) != 1), None)
         self.apart = 0 if self.letter is None else p.left.stride(self.letter)
         self.summed: Dim = 1 if self.letter is None else p.size(self.letter)
@@ -41,10 +49,12 @@ class SummedLanes(Strategy):
         # Elements of a row and vectors of it, or numbers to reckon with.
         self.row = max(1, estimate(self.summed))
         self.vectors = -(-self.row // self.lanes)
-        # Rows of the window whose accumulators fit into registers.
-        most = max(1, p.registers.accumulators // self.extents[-1])
-        high = self.extents[-2] if len(self.extents) > 1 else 1
-        self.high = -(-high // -(-high // most))
+
+    @classmethod
+    def of(cls, image: NchwImage, tile: SummedTile | None = None) -> SummedLanes | None:
+        """What is chosen for an image, with this tile if it is given; None where it is not possible."""
+        made = cls(image, tile or summed_tile(image))
+        return made if made.is_possible() else None
 
     def is_possible(self) -> bool:
         return (
@@ -54,7 +64,7 @@ class SummedLanes(Strategy):
             and 1 <= self.apart <= MOST_APART
             and self.p.request.target.masked
             and self.lanes > 1
-            and self.extents[-1] <= self.p.registers.accumulators
+            and self.high * self.extents[-1] <= self.p.registers.accumulators
             and self.p.left.stride(self.image.spatial[-1]) == 1
             and super().is_possible()
         )

@@ -17,6 +17,7 @@ above and below it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
@@ -32,8 +33,8 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.types import BufferType, f32
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
-from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, NchwImage, Task
+from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes, channel_tile
+from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, ColumnTile, NchwImage, Task
 from polyreme.lowering.kernels.conv.winograd_transforms import FixedMatrixProducts, Transforms, transforms
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, join_axes, step_cycles, tile_heights, tile_rows, zeros
 from polyreme.lowering.kernels.packing import copied_views
@@ -58,14 +59,30 @@ LEAST_CHANNELS = 4
 class WinogradColumns(ChannelLanes):
     """Lanes along channels, and products of transformed rows."""
 
-    def __init__(self, image: NchwImage):
-        super().__init__(image)
+    tile: ColumnTile
+
+    def __init__(self, image: NchwImage, tile: ColumnTile):
+        super().__init__(image, tile)
         p = self.p
-        down, across = image.spatial[0], image.spatial[-1]
-        self.tap = next((c for c in p.contracted if p.size(c) in TAPS and p.left.stride(c) == p.left.stride(down)), None)
+        across = image.spatial[-1]
+        self.size, self.tap = tile.size, _tap_of(image)
         inside = [c for c in p.contracted if c != self.tap and p.left.stride(c) == p.left.stride(across)]
         self.inside = inside[0] if inside else None
         self.around = [c for c in p.contracted if c not in (self.tap, self.inside) and p.size(c) != 1]
+
+    @classmethod
+    def of(cls, image: NchwImage, size: int | None = None) -> WinogradColumns | None:  # type: ignore[override]
+        """What is chosen for an image, for pieces of this size if that is given; None where it is not possible."""
+        tap, tile = _tap_of(image), channel_tile(image)
+        if tap is None:
+            return None
+        rows, taps = cls(image, ColumnTile(max(ACCURACY), tile.wide, tile.vectors)).rows, typical(image.problem.size(tap))
+        sizes = [n for n in ACCURACY if n <= rows and size in (None, n)]
+        if not sizes:
+            return None
+        # As few rows of products as can be.
+        made = cls(image, ColumnTile(min(sizes, key=lambda n: -(-rows // n) * (n + taps - 1)), tile.wide, tile.vectors))
+        return cls(image, replace(made.tile, pooled=made.is_pooled_first())) if made.is_possible() else None
 
     def is_possible(self) -> bool:
         p, target, source = self.p, self.p.request.target, self.p.right.source
@@ -82,7 +99,6 @@ class WinogradColumns(ChannelLanes):
             prod(self.images) < LEAST_CHANNELS
             or any(p.right.stride(c) != 0 for c in self.image.outer)
             or not super().is_possible()
-            or self.rows < min(ACCURACY)
         ):
             return False
         return self.scratch_bytes(self.rows_for(self.piece())) <= SCRATCH_BYTES and self._scratch_of_piece <= SCRATCH_BYTES
@@ -90,7 +106,14 @@ class WinogradColumns(ChannelLanes):
     def piece(self) -> int:
         """As for all strategies, or more, if a last task would have fewer rows than a piece of products."""
         piece, in_all = super().piece(), self.outputs[0]
-        return next(n for n in range(piece, in_all + 1) if n == in_all or self.rows_for(in_all % n or n) >= self.size)
+        return next(n for n in range(piece, in_all + 1) if n == in_all or self._has_whole_pieces(n))
+
+    def _has_whole_pieces(self, rows: int) -> bool:
+        """Whether each task of so many rows has enough for a piece of products."""
+        return self.rows_for(self.outputs[0] % rows or rows) >= self.size
+
+    def allows(self, rows: int) -> bool:
+        return super().allows(rows) and self._has_whole_pieces(rows)
 
     # --- how the work is cut
 
@@ -98,11 +121,6 @@ class WinogradColumns(ChannelLanes):
     def rows(self) -> int:
         """Rows of the convolution that are needed."""
         return self.rows_for(self.outputs[0])
-
-    @cached_property
-    def size(self) -> int:
-        """Rows of the result in a piece."""
-        return min((n for n in ACCURACY if n <= self.rows), key=lambda n: -(-self.rows // n) * transforms(n, taps=self.taps).reach)
 
     @property
     def taps(self) -> int:
@@ -306,6 +324,12 @@ class WinogradColumns(ChannelLanes):
             values = [code.load(made, code.add(loop.iv, k * self.sums_plane), lanes, None, align) for k in range(self.products)]
             for i, value in enumerate(linear.apply(self.transforms.results, values)):
                 code.store(value, sums, code.add(to, loop.iv, i * self.sums_plane), None, align)
+
+
+def _tap_of(image: NchwImage) -> str | None:
+    """The letter of the taps down the columns."""
+    p = image.problem
+    return next((c for c in p.contracted if p.size(c) in TAPS and p.left.stride(c) == p.left.stride(image.spatial[0])), None)
 
 
 def _nest(code: Code, sizes: Sequence[int], body: Callable[[list[Index]], None], places: Sequence[Index] = ()) -> None:

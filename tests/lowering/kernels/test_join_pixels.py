@@ -79,7 +79,7 @@ def test_pixels_are_joined_where_nothing_tells_rows_apart() -> None:
     assert results(convolution(N, 8, 8, stride=2)) == (N, FILTERS, 4, 4)
 
 
-@pytest.mark.parametrize(("height", "width", "builder"), [(16, 16, "contract"), (3, 3, "conv"), (40, 40, "contract")])
+@pytest.mark.parametrize(("height", "width", "builder"), [(16, 16, "contract"), (3, 3, "nchw"), (40, 40, "contract")])
 def test_known_images_whose_pixels_fill_vectors_are_products(height: int, width: int, builder: str) -> None:
     module = convolution(1, height, width)
     inputs, expected = arrays(1, height, width)
@@ -95,7 +95,7 @@ def test_one_channel_of_known_images_is_no_product() -> None:
         seen = build(tensor.Window, x, axes=(2, 3), sizes=(1, 1), strides=(1, 1), dilations=(1, 1))
         return build(tensor.Contract, seen, w, spec="NCabmn,OCmn->NOab")
 
-    assert to_kernels(root_of(types, make), TARGETS["x86-64-avx2"])[1] == ["conv"]
+    assert to_kernels(root_of(types, make), TARGETS["x86-64-avx2"])[1] == ["nchw"]
 
 
 def test_what_has_one_axis_has_no_pixels() -> None:

@@ -17,9 +17,19 @@ from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
+from polyreme.lowering.kernels.conv.nchw_strategy import ChannelTile, ColumnTile, NchwSchedule, PixelTile
 from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.transforms.fuse import Fuse
-from tests.lowering.products import check_evaluated, check_native, root_of, to_kernels
+from tests.lowering.products import (
+    candidates_of,
+    check_candidates,
+    check_evaluated,
+    check_native,
+    check_refused,
+    root_of,
+    to_kernels,
+)
 
 N = symbol("N")
 
@@ -261,7 +271,7 @@ def test_lenets_convolutions_take_their_pooling_along() -> None:
         Case((4, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2"),
     ):
         lowered, builders = to_kernels(module_of(case)[0], host())
-        assert builders == ["conv"]
+        assert builders == ["nchw"]
         kernels = [f.sym_name.split("_")[0] for f in lowered.functions if f.sym_name != "main"]
         assert kernels == (["pad", "conv"] if case.pad else ["conv"])
 
@@ -371,7 +381,7 @@ def test_gradients_of_lenets_layers_go_through_tiles() -> None:
     for case in BACKWARD[-2:]:
         for module in gradient_modules(case):
             _, builders = to_kernels(module, host())
-            assert "conv" in builders and "loops" not in builders, builders
+            assert "nchw" in builders and "loops" not in builders, builders
 
 
 @pytest.mark.parametrize(
@@ -408,4 +418,44 @@ def test_gradients_of_weights_of_single_pixels_are_matrix_products(case: Case) -
     _, by_w = gradient_modules(case)
     check_native(by_w, [x, w, dy], adjoint_by_w(x, dy, case), case.dtype)
     _, builders = to_kernels(by_w, TARGETS["x86-64-avx512"])
-    assert "contract" in builders and "conv" not in builders, builders
+    assert "contract" in builders and "nchw" not in builders, builders
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        (Case((2, 3, 11, 21), (8, 3, 3, 3), pad=1, tail="relu"), {ChannelTile, PixelTile}),
+        (Case((1, 6, 14, 14), (20, 6, 5, 5), tail="relu, max 2/2"), {ChannelTile, PixelTile, ColumnTile}),
+        (Case((1, 4, 9, 9), (33, 4, 3, 3)), {ChannelTile, PixelTile}),
+    ],
+)
+def test_every_candidate_gives_the_same_numbers(case: Case, kinds: set[type]) -> None:
+    module, inputs = module_of(case)
+    x, w, bias = case.arrays()
+    like_zen4 = replace(TARGETS["x86-64-avx512"], multiply_adds=1, half_width_vectors=True, spare_adders=True)
+    schedules = check_candidates(module, inputs, finished(case, convolved(x, w, case), bias), case.dtype, build_nchw_conv, like_zen4, 3)
+    assert {type(schedule.tile) for schedule in schedules if isinstance(schedule, NchwSchedule)} == kinds
+
+
+def test_schedules_say_what_was_chosen_and_others_are_refused() -> None:
+    wide = TARGETS["x86-64-avx512"]
+    by_channels, _ = module_of(Case((1, 16, 30, 14), (64, 16, 3, 3), tail="relu"))
+    assert str(candidates_of(by_channels, build_nchw_conv, wide)[0]) == (
+        "nchw<lanes = 16, tile = channels<high = 1, wide = 6, vectors = 4>, rows = 3>"
+    )
+    changes = [
+        ("lanes = 16", "lanes = 8"),
+        ("high = 1", "high = 2"),
+        ("wide = 6", "wide = 13"),
+        ("vectors = 4", "vectors = 5"),
+        ("vectors = 4", "vectors = 0"),
+        ("vectors = 4", "vectors = 4, around = 1"),
+        ("vectors = 4", "vectors = 4, pooled"),
+        ("rows = 3", "rows = 29"),
+        ("rows = 3", "rows = 0"),
+    ]
+    check_refused(by_channels, build_nchw_conv, wide, changes)
+    by_pixels, _ = module_of(Case((1, 1, 28, 28), (6, 1, 3, 3), pad=1))
+    own = "pixels<channels = 6, high = 2, across = 2>"
+    others = [own.replace(*change) for change in (("high = 2", "high = 29"), ("across = 2", "across = 1"), ("channels = 6", "channels = 7"))]
+    check_refused(by_pixels, build_nchw_conv, wide, [(own, other) for other in (*others, "columns<size = 2, wide = 3, vectors = 1>")])

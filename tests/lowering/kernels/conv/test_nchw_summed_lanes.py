@@ -16,8 +16,8 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
-from polyreme.lowering.kernels.conv.nchw_choice import choose_strategy
-from polyreme.lowering.kernels.conv.nchw_summed_lanes import SummedLanes
+from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv, choose_nchw, find_image
+from polyreme.lowering.kernels.conv.nchw_strategy import SummedTile
 from polyreme.lowering.kernels.plan import request_of
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.pipeline import compile_module
@@ -98,7 +98,9 @@ def module_of(case: Case) -> Module:
 def takes(module: Module, target: Target = TARGETS["x86-64-avx512"]) -> bool:
     """Whether the module's one group is computed so."""
     (group,) = [op for op in module.function().block if isinstance(op, tensor.Fused)]
-    return isinstance(choose_strategy(request_of(group, target)), SummedLanes)
+    image = find_image(request_of(group, target))
+    chosen = None if image is None else choose_nchw(image)
+    return chosen is not None and isinstance(chosen.tile, SummedTile)
 
 
 @st.composite

@@ -17,7 +17,8 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32, f64
-from polyreme.lowering.kernels.conv.nchw_choice import choose_strategy, find_image
+from polyreme.lowering.kernels.conv.nchw_choice import choose_nchw, find_image, write_nchw
+from polyreme.lowering.kernels.conv.nchw_strategy import ColumnTile
 from polyreme.lowering.kernels.conv.nchw_winograd_columns import ACCURACY, WinogradColumns
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, Target, host
@@ -69,10 +70,9 @@ def by_columns(size: int = max(ACCURACY), kept: bool = False) -> Callable[[Reque
     def build(request: Request) -> KernelPlan | None:
         image = find_image(replace(request, kept=request.constant) if kept else request)
         assert image is not None
-        strategy = WinogradColumns(image)
-        vars(strategy)["size"] = max(n for n in ACCURACY if n <= min(size, strategy.rows))
-        assert strategy.is_possible()
-        return strategy.build()
+        sizes = sorted((n for n in ACCURACY if n <= size), reverse=True)
+        made = next(made for n in sizes if (made := WinogradColumns.of(image, n)) is not None)
+        return write_nchw(image, made.schedule())
 
     return build
 
@@ -149,14 +149,15 @@ def test_weights_made_by_a_kernel_are_those_made_when_the_model_is_compiled() ->
 
 def way_of(case: Case, target: Target) -> type | None:
     found: list[Any] = []
-    bounds.to_kernels(module_of(case)[0], target, lambda request: found.append(choose_strategy(request)))
-    return type(found[0]) if found[0] is not None else None
+    bounds.to_kernels(module_of(case)[0], target, lambda request: found.append(find_image(request)))
+    schedule = None if found[0] is None else choose_nchw(found[0])
+    return None if schedule is None else type(schedule.tile)
 
 
 def test_lenets_second_convolution_is_made_by_columns_where_one_multiply_add_is_begun_in_a_cycle() -> None:
     avx512 = TARGETS["x86-64-avx512"]
-    assert way_of(LENET, like_zen4(avx512)) is WinogradColumns
-    assert way_of(LENET, avx512) is not WinogradColumns
+    assert way_of(LENET, like_zen4(avx512)) is ColumnTile
+    assert way_of(LENET, avx512) is not ColumnTile
 
 
 @pytest.mark.parametrize(
@@ -174,11 +175,11 @@ def test_lenets_second_convolution_is_made_by_columns_where_one_multiply_add_is_
     ids=str,
 )
 def test_others_are_made_as_before(case: Case) -> None:
-    assert way_of(case, like_zen4(TARGETS["x86-64-avx512"])) is not WinogradColumns
+    assert way_of(case, like_zen4(TARGETS["x86-64-avx512"])) is not ColumnTile
 
 
 def test_it_can_be_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     target = like_zen4(TARGETS["x86-64-avx512"])
-    assert way_of(LENET, replace(target, winograd=False)) is not WinogradColumns
+    assert way_of(LENET, replace(target, winograd=False)) is not ColumnTile
     monkeypatch.setenv("POLYREME_WINOGRAD", "0")
-    assert way_of(LENET, target) is not WinogradColumns
+    assert way_of(LENET, target) is not ColumnTile
