@@ -12,7 +12,8 @@ where they may lie outside. Sizes may be free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from math import prod
 
@@ -29,10 +30,12 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import each, run
+from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, run, with_grain, write_nest
 from polyreme.lowering.kernels.packing import PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, told
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP
 
@@ -83,22 +86,36 @@ class NchwWindows:
     down: Along
     along: Along
     filling: float
+    request: Request
+
+    @property
+    def read(self) -> list[Value]:
+        """The image, and the weights if there are any."""
+        return [self.image.source, *([] if self.weights is None else [self.weights.source])]
 
     @property
     def dtype(self) -> ScalarType:
         return element_type(self.op.result.type)
 
 
-def build_nchw_windows(request: Request) -> KernelPlan | None:
-    """The plan of a group around a depthwise convolution or a pooling of planar images; None for any other group, and on machines without
-    masks.
+@dataclass(frozen=True)
+class WindowsSchedule(Schedule, kind="windows"):
+    """Vectors of so many `lanes` pixels, tiles of so many `rows`. Tiles of up to `at_once` rows go through a row of the image once, with
+    all weights of a window in registers; others go through it for each column of the window.
+
+    A task has so many `channels`, and all rows of these, or one tile down if `by_tiles`. `nest` says how threads share tasks.
     """
-    windows = find_nchw_windows(request)
-    return None if windows is None else _Kernel(request, windows).build()
+
+    lanes: int
+    rows: int
+    channels: int = 1
+    at_once: int = 0
+    by_tiles: bool = False
+    nest: NestSchedule | None = None
 
 
 def find_nchw_windows(request: Request) -> NchwWindows | None:
-    """The group as one of such windows, or None."""
+    """A group around a depthwise convolution or a pooling of planar images; None for any other group, and on machines without masks."""
     if not request.target.masked:
         return None
     contracts, reduces = request.ops(tensor.Contract), request.ops(tensor.Reduce)
@@ -151,7 +168,7 @@ def find_nchw_windows(request: Request) -> NchwWindows | None:
     )
     if down is None or along is None or along.stride > 2 or down.taps * along.taps > MOST_TAPS or along.taps * down.taps == 1:
         return None
-    return NchwWindows(op, epilogue, letters, taps, summed, channels, image, weights, down, along, filling)
+    return NchwWindows(op, epilogue, letters, taps, summed, channels, image, weights, down, along, filling, request)
 
 
 def _along(size: Dim, places: Dim, low: Dim, high: Dim, window: tensor.Window, axis: int) -> Along | None:
@@ -161,28 +178,106 @@ def _along(size: Dim, places: Dim, low: Dim, high: Dim, window: tensor.Window, a
     return Along(size, places, *known) if len(known) == len(numbers) and min(known) >= 0 else None
 
 
+# --- what is chosen
+
+
+def choose_nchw_windows(windows: NchwWindows) -> WindowsSchedule:
+    """Tiles of as many rows as registers hold, and tasks of some channels, or of a tile where channels are few."""
+    rows = _most_rows(windows)
+    if windows.down.reach < windows.down.stride:
+        # Windows under each other share nothing.
+        rows = 1
+    outer = shape_of(windows.op.result)[:-2]
+    channels = max(1, prod(n for n in outer if isinstance(n, int)) // ENOUGH_TASKS)
+    by_tiles = channels == 1 and estimate_pixels(product(outer)) < ENOUGH_TASKS
+    return _schedule(windows, rows, channels, by_tiles)
+
+
+def _most_rows(windows: NchwWindows) -> int:
+    """Rows of a tile that registers hold."""
+    rows = ROWS if windows.request.target.vector_registers >= MANY_REGISTERS else ROWS_OF_16_REGISTERS
+    return min(rows, windows.down.places) if isinstance(windows.down.places, int) else rows
+
+
+def _schedule(windows: NchwWindows, rows: int, channels: int, by_tiles: bool, at_once: int | None = None) -> WindowsSchedule:
+    """The schedule with what is given, and the rest as it suits that."""
+    w, target = windows, windows.request.target
+    n, widest = w.along.places, target.lanes(w.dtype)
+    lanes = min(widest, 1 << (n - 1).bit_length()) if isinstance(n, int) else widest
+    taps = w.down.taps * w.along.taps
+    if at_once is None:
+        # Each row of the image is gone through once, if the machine has registers for all weights. Where rows of pixels two apart are of
+        # unknown length, to find so many of them again costs more than to load weights.
+        dear = w.along.stride > 1 and not isinstance(w.along.size, int)
+        fitting = [r for r in (rows, 1) if dear or taps + r <= target.vector_registers - SPARE_REGISTERS]
+        at_once = fitting[0] if fitting and w.weights is not None else 0
+    vectors = estimate_pixels(n) / lanes + 1
+    cycles = vectors * (taps * estimate(w.channels) / 2 + 3) * estimate_pixels(rows if by_tiles else w.down.places) * channels
+    memory = [*w.read, *w.epilogue.args, *w.epilogue.values]
+    free = any(isinstance(n, Expr) for value in memory for n in shape_of(value))
+    nest = choose_nest(target, _tasks(w, rows, channels, by_tiles), cycles, free)
+    return WindowsSchedule(lanes, rows, channels, at_once, by_tiles, nest)
+
+
+def _tasks(windows: NchwWindows, rows: int, channels: int, by_tiles: bool) -> list[Dim]:
+    """How many tasks there are of the channels of all images, and of the rows."""
+    return [ceildiv(product(shape_of(windows.op.result)[:-2]), channels), ceildiv(windows.down.places, rows) if by_tiles else 1]
+
+
+def other_nchw_windows(windows: NchwWindows) -> Iterator[WindowsSchedule]:
+    """Lower tiles, the other order of taps, and other tasks."""
+    own = choose_nchw_windows(windows)
+    for rows in (-(-own.rows // 2), 1, _most_rows(windows)):
+        yield _schedule(windows, rows, own.channels, own.by_tiles)
+    if windows.weights is not None and windows.along.taps > 1:
+        yield _schedule(windows, own.rows, own.channels, own.by_tiles, 0 if own.at_once else own.rows)
+    for channels in (1, 2 * own.channels):
+        yield _schedule(windows, own.rows, channels, own.by_tiles)
+    if isinstance(windows.down.places, int) and windows.down.places > own.rows:
+        yield _schedule(windows, own.rows, own.channels, not own.by_tiles)
+
+
+def fit_nchw_windows(windows: NchwWindows, schedule: WindowsSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of these windows: with tiles that registers hold, taps in either order, and any tasks."""
+    orders = (0, 1, schedule.rows) if windows.weights is not None else (0,)
+    fits = 0 < schedule.rows <= _most_rows(windows) and schedule.channels > 0 and schedule.at_once in orders
+    like = _schedule(windows, schedule.rows, schedule.channels, schedule.by_tiles, schedule.at_once) if fits else None
+    if like is None or schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+        own = choose_nchw_windows(windows)
+        raise ScheduleError(f"expected a schedule like {own} for these windows and this machine but got {schedule}")
+
+
+def write_nchw_windows(windows: NchwWindows, schedule: WindowsSchedule) -> KernelPlan:
+    """The plan of a group as its schedule says."""
+    return _Kernel(windows, schedule).build()
+
+
+build_nchw_windows = Way(
+    "windows",
+    WindowsSchedule,
+    find_nchw_windows,
+    choose_nchw_windows,
+    write_nchw_windows,
+    fit_nchw_windows,
+    "build_nchw_windows",
+    others=other_nchw_windows,
+)
+
+
 class _Kernel:
     """Makes the plan of one group."""
 
-    def __init__(self, request: Request, windows: NchwWindows):
-        self.request, self.w = request, windows
-        self.parts = PlanParts(request)
-        target = request.target
-        n, widest = windows.along.places, target.lanes(windows.dtype)
-        self.lanes = min(widest, 1 << (n - 1).bit_length()) if isinstance(n, int) else widest
-        rows = ROWS if target.vector_registers >= MANY_REGISTERS else ROWS_OF_16_REGISTERS
-        if windows.down.reach < windows.down.stride:
-            # Windows under each other share nothing.
-            rows = 1
-        self.rows = min(rows, windows.down.places) if isinstance(windows.down.places, int) else rows
+    def __init__(self, windows: NchwWindows, schedule: WindowsSchedule):
+        self.request, self.w, self.schedule = windows.request, windows, schedule
+        self.parts = PlanParts(windows.request)
+        self.lanes, self.rows = schedule.lanes, schedule.rows
 
     def build(self) -> KernelPlan:
-        w, request = self.w, self.request
-        read = [w.image.source, *([] if w.weights is None else [w.weights.source])]
+        w, request, read = self.w, self.request, self.w.read
         slots = [self.parts.memory_of(x) for x in read]
         slots += [*(operand(a.index) for a in w.epilogue.args), *(result(i) for i in range(len(w.epilogue.values)))]
-        name = "pool" if w.weights is None else "depthwise"
-        func = Func.empty(request.name(name), [self.parts.buffer_type(s) for s in slots], loc=w.op.location)
+        name = request.name("pool" if w.weights is None else "depthwise")
+        func = Func.empty(name, [self.parts.buffer_type(s) for s in slots], loc=w.op.location)
         self.code = code = Code(Builder.at_end(func.block, func.location), merged=True)
         args = list(func.args)
         self.image, self.weights = args[0], args[len(read) - 1]
@@ -192,21 +287,14 @@ class _Kernel:
         code.b.insert(Return([]))
         clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan(name, schedule=told("windows", lanes=self.lanes, rows=self.rows))
+        return self.parts.plan("windows")
 
     def _nest(self) -> None:
         """Channels on threads, and pieces of rows where channels are few."""
-        w, code = self.w, self.code
-        height, step = w.down.places, self.rows
-        outer = shape_of(w.op.result)[:-2]
+        w, code, group, few = self.w, self.code, self.schedule.channels, self.schedule.by_tiles
+        height, outer = w.down.places, shape_of(w.op.result)[:-2]
         count = product(outer)
-        taps = w.down.taps * w.along.taps * estimate(w.channels)
-        group = max(1, prod(n for n in outer if isinstance(n, int)) // ENOUGH_TASKS)
-        few = group == 1 and estimate_pixels(count) < ENOUGH_TASKS
-        piece: Dim = step if few else height
-        pieces = ceildiv(height, step) if few else 1
-        vectors = estimate_pixels(w.along.places) / self.lanes + 1
-        cycles = vectors * (taps / 2 + 3) * estimate_pixels(piece) * group
+        piece: Dim = self.rows if few else height
 
         def body(places: list[Position]) -> None:
             first = code.mul(places[0].scalar(code), group)
@@ -223,7 +311,7 @@ class _Kernel:
 
             self._by_width(self.lanes, channels)
 
-        each(code, self.request.target, [ceildiv(count, group), pieces], cycles, body)
+        write_nest(code, _tasks(w, self.rows, group, few), self.schedule.nest, body)
 
     def _by_width(self, lanes: int, channels: Callable[[int, bool], None]) -> None:
         """`channels` for rows of at least `lanes` results, or for narrower ones, which are one vector."""
@@ -335,11 +423,7 @@ class _Kernel:
         w, code, sums = self.w, self.code, list(sums)
         weights_at = code.add(weights.base, *self._moves(weights, places))
         down, along = (weights.stride(c) for c in w.taps)
-        # Each row of the image is gone through once, if the machine has registers for all weights. Where rows of pixels two apart are of
-        # unknown length, to find so many of them again costs more than to load weights.
-        fit = w.down.taps * w.along.taps + len(sums) <= self.request.target.vector_registers - SPARE_REGISTERS
-        dear = w.along.stride > 1 and not isinstance(w.along.size, int)
-        for taps in [range(w.along.taps)] if fit or dear else loads.taps_together:
+        for taps in [range(w.along.taps)] if len(sums) <= self.schedule.at_once else loads.taps_together:
             factors = {
                 (m, n): code.broadcast(code.load(self.weights, code.add(weights_at, m * down + n * along)), lanes)
                 for m in range(w.down.taps)

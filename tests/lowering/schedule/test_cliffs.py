@@ -124,7 +124,7 @@ def test_a_group_that_no_builder_takes_is_split(monkeypatch: pytest.MonkeyPatch)
     assert "inverted_residual" in takers(module, machine)
     monkeypatch.setattr("polyreme.lowering.pipeline.BUILDERS", (build_depthwise_or_pooling, build_contract, build_loops))
     taken = takers(module, machine, [image(8)])
-    assert taken.count("contract") == 2 and taken.count("depthwise") == 1
+    assert taken.count("contract") == 2 and taken.count("channelwise") == 1
 
 
 @pytest.mark.parametrize("machine", [pytest.param(m, marks=[pytest.mark.slow] * (n != "znver4"), id=n) for n, m in MACHINES.items()])
@@ -137,7 +137,7 @@ def test_inverted_residuals_are_grouped_where_their_builder_takes_them(machine: 
 
 def test_a_depthwise_convolution_of_an_image_with_channels_in_front_turns_it_first() -> None:
     module = convolutions((24, 24, 7, 24), (24, 48, 1, 1), (48, 24, 1, 1))
-    assert "depthwise" in takers(module, WIDE, [image(24)])
+    assert "channelwise" in takers(module, WIDE, [image(24)])
 
 
 def test_a_convolution_that_gives_one_channel_of_several_per_group_stays_as_it_is() -> None:

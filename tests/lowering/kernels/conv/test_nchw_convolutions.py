@@ -457,5 +457,6 @@ def test_schedules_say_what_was_chosen_and_others_are_refused() -> None:
     check_refused(by_channels, build_nchw_conv, wide, changes)
     by_pixels, _ = module_of(Case((1, 1, 28, 28), (6, 1, 3, 3), pad=1))
     own = "pixels<channels = 6, high = 2, across = 2>"
-    others = [own.replace(*change) for change in (("high = 2", "high = 29"), ("across = 2", "across = 1"), ("channels = 6", "channels = 7"))]
+    changes = [("high = 2", "high = 29"), ("across = 2", "across = 1"), ("channels = 6", "channels = 7")]
+    others = [own.replace(*change) for change in changes]
     check_refused(by_pixels, build_nchw_conv, wide, [(own, other) for other in (*others, "columns<size = 2, wide = 3, vectors = 1>")])

@@ -296,3 +296,39 @@ def test_a_convolution_alone_is_not_turned_where_there_are_kernels_for_it(fn: st
     main.finish()
     ChannelsLast(row_windows=row_windows).run_on(main)
     assert any(isinstance(op, tensor.Transpose) for op in main.block) != row_windows
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 5, 17, 21), (3, 3), pad=((1, 1), (1, 1)), tail=True),
+        Case((1, 40, 9, 30), (5, 3), (1, 2), ((2, 2), (0, 1))),
+        Case((1, 6, 9, 30), (3, 3), (2, 2), ((0, 1), (0, 1)), fn="max"),
+        Case((1, 4, 8, 19), (3, 3), pad=((1, 1), (1, 1)), fn="group"),
+        Case((1, 3, 8, 19), (3, 3), fn="sum", open=True),
+    ],
+    ids=str,
+)
+def test_every_candidate_gives_the_same_numbers(case: Case) -> None:
+    for target in ("x86-64-avx512", "x86-64-avx2"):
+        products.check_candidates(module_of(case), case.arrays(), expected_of(case), case.dtype, build_nchw_windows, TARGETS[target])
+
+
+def test_schedules_say_what_was_chosen_and_others_are_refused() -> None:
+    wide = TARGETS["x86-64-avx512"]
+    few = module_of(Case((1, 4, 56, 56), (3, 3), pad=((1, 1), (1, 1))))
+    assert str(products.candidates_of(few, build_nchw_windows, wide)[0]) == "windows<lanes = 16, rows = 7, at_once = 7, by_tiles>"
+    many = module_of(Case((1, 64, 56, 56), (5, 5), pad=((2, 2), (2, 2))))
+    own = "windows<lanes = 16, rows = 7, channels = 4, nest = nest<axes = 2, grain = 2>>"
+    assert str(products.candidates_of(many, build_nchw_windows, wide)[0]) == own
+    changes = [
+        ("lanes = 16", "lanes = 8"),
+        ("rows = 7", "rows = 8"),
+        ("rows = 7", "rows = 0"),
+        ("channels = 4", "channels = 0"),
+        ("channels = 4", "channels = 4, at_once = 2"),
+        (", nest = nest<axes = 2, grain = 2>", ""),
+    ]
+    products.check_refused(many, build_nchw_windows, wide, changes)
+    pool = module_of(Case((1, 4, 56, 56), (3, 3), fn="max"))
+    products.check_refused(pool, build_nchw_windows, wide, [("rows = 7", "rows = 7, at_once = 7")])
