@@ -177,3 +177,17 @@ def test_others_are_left_to_other_strategies(case: Case) -> None:
     """Pixels far apart, no rows that are summed, and machines without masks."""
     without_masks = case.stride == (1, 1) and case.places[-1] > 1
     assert not takes(module_of(case), TARGETS["aarch64" if without_masks else "x86-64-avx512"])
+
+
+def test_schedules_say_what_was_chosen_and_others_are_refused() -> None:
+    wide, case = TARGETS["x86-64-avx512"], Case(2, 3, (14, 20), (5, 5), (1, 1), (1, 1), tail=True)
+    own, *_ = products.check_candidates(module_of(case), case.arrays(), expected_of(case), f32, build_nchw_conv, wide)
+    assert str(own) == "nchw<lanes = 16, tile = summed<high = 3>, rows = 5, grain = 4>"
+    changes = [
+        ("lanes = 16", "lanes = 8"),
+        ("high = 3", "high = 6"),
+        ("high = 3", "high = 5"),
+        ("high = 3", "high = 0"),
+        ("rows = 5", "rows = 6"),
+    ]
+    products.check_refused(module_of(case), build_nchw_conv, wide, changes)
