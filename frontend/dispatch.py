@@ -471,13 +471,21 @@ def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
         return call(ops.BroadcastTo, number, shape=tuple(shape)) if shape else number
     recorder = _state.recorder
     if recorder is None:
-        return Tensor._wrap(np.full(tuple(shape), value, dtype.np))
+        return Tensor._wrap(_filled(tuple(shape), value, dtype))
     if isinstance(recorder, Gathering):
         return recorder.number(value, dtype) if not shape else Tensor._wrap(np.full(tuple(shape), value, dtype.np))
     if isinstance(value, (complex, np.complexfloating)):
         element = call(ops.Constant, value=Dense(np.full((), value, dtype.np)))
         return call(ops.BroadcastTo, element, shape=tuple(shape)) if shape else element
     return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)
+
+
+def _filled(shape: tuple[Any, ...], value: Any, dtype: ScalarType) -> Array:
+    if _plans.place.is_gpu_place():
+        from polyreme.compiled import device_kernels
+
+        return device_kernels.filled(_plans.place, shape, np.full((), value, dtype.np))
+    return np.full(shape, value, dtype.np)
 
 
 @provides

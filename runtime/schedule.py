@@ -16,8 +16,9 @@ import numpy as np
 
 from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError, ContentError
+from polyreme.runtime.gpu.arrays import DeviceArray
 from polyreme.runtime.manifest.manifest import Manifest
-from polyreme.runtime.manifest.specs import MAX_SIZE, BodySpec, StepSpec
+from polyreme.runtime.manifest.specs import MAX_SIZE, BodySpec, StepSpec, TensorSpec
 
 __all__ = ["Schedule", "ScheduledStep", "schedule_of_parts"]
 
@@ -85,6 +86,10 @@ class Schedule(CallableModel):
             region: Any = getattr(step.run, "__self__", None)
             if hasattr(region, "release_memory"):
                 region.release_memory()
+
+    def _as_array(self, value: Any, spec: TensorSpec) -> Array:
+        """As for any model; what lies on a device stays there until a step looks at it."""
+        return value if type(value) is DeviceArray else super()._as_array(value, spec)  # type: ignore[return-value]
 
     def _checked(self, inputs: Sequence[Any]) -> list[Array]:
         """The arguments as arrays, of the types and sizes that the manifest says: the host's steps would take any."""

@@ -7,6 +7,7 @@ no code for on a GPU runs by reference on the host; `on_host` says what, and why
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,11 +21,11 @@ from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbol
-from polyreme.ir.types import TensorType
+from polyreme.ir.types import TensorType, scalar_type
 from polyreme.runtime.gpu.arrays import DeviceArray
-from polyreme.runtime.gpu.copies import DeviceCopies
+from polyreme.runtime.gpu.copies import SMALL_BYTES, DeviceCopies
 
-__all__ = ["KeptFunction", "choose", "on_host"]
+__all__ = ["choose", "filled", "on_host"]
 
 Array = np.ndarray[Any, Any]
 LENGTH = symbol("N")
@@ -65,6 +66,22 @@ def choose(
     return lambda *arrays: program.run_kept(_flat(arrays), copies, shapes, result_shapes)
 
 
+def filled(place: Place, shape: tuple[int, ...], number: Array) -> Any:
+    """An array whose elements are all `number`, made on a GPU unless it is small: one program serves all numbers, and all shapes of as many
+    elements.
+    """
+    if math.prod(shape) * number.nbytes <= SMALL_BYTES:
+        return np.full(shape, number)
+    kind, count = TensorType((), scalar_type(number.dtype)), math.prod(shape)
+    key = place.kind, nn.BroadcastTo, (kind,), count
+    program = _programs.get(key)
+    if program is None:
+        program = _programs[key] = _compiled(place, one_op_module(nn.BroadcastTo, [kind], {"shape": (count,)}), "filled")
+    if isinstance(program, str):
+        return np.full(shape, number)
+    return program.run_kept([number], copies_on(place), result_shapes=(shape,))[0]
+
+
 def on_host(place: Place | None = None) -> dict[str, str]:
     """The ops that were called on a GPU and ran on the host, with the types of their operands, and why each did."""
     kind = (place or current_place()).kind
@@ -79,17 +96,6 @@ def _reshaped(array: Any, shape: tuple[int, ...], copies: DeviceCopies) -> Any:
     """The same elements, where they are: a view that main memory would make of an array has no copy of its own to keep."""
     there = array if type(array) is DeviceArray else copies.resident(array)
     return array.reshape(shape) if there is None else there.reshaped(shape)
-
-
-class KeptFunction:
-    """A compiled function whose arguments are the arrays of tensors: on a GPU they stay there from call to call."""
-
-    def __init__(self, executable: Any, place: Place):
-        self.executable = executable
-        self.copies = copies_on(place)
-
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        return self.executable.run_kept(arrays, self.copies)
 
 
 def _compiled(place: Place, module: Module, name: str) -> Any:

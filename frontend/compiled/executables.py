@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from polyreme.compiled.kept import compiled_apart, compiler_version, kept_or_given, load_kept, machine_text, room
-from polyreme.device import Place, current_place, driver_of
+from polyreme.device import Place, copies_on, current_place, driver_of
 from polyreme.dialects import dist, host
 from polyreme.ir.builtin import Call, Module
 from polyreme.ir.core import Op, Region, Value
@@ -25,21 +25,32 @@ from polyreme.lowering.schedule.regions import body_function, has_host_ops, spli
 from polyreme.lowering.transforms.bucket import OverlapCollectives
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import digest_of
+from polyreme.runtime.gpu.arrays import taken
 from polyreme.runtime.schedule import Schedule, ScheduledStep
 
 __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare", "scheduled"]
 
 
-def load_module(module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS) -> Any:
+def load_module(
+    module: Module,
+    name: str = "model",
+    place: Place | None = None,
+    functions: host.Functions = host.NO_FUNCTIONS,
+    resident: bool = False,
+) -> Any:
     """The executable of a module for a place, by default the current device; the module is left as it is. Equal modules share one.
 
     Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them; on a GPU
     branches and loops are such ops. `functions` are what its `host.call` ops call.
+
+    What is `resident` takes arrays that nobody writes to, and on a GPU leaves its results there.
     """
     place = place or current_place()
     on_gpu = place.is_gpu_place()
     if has_host_ops(module.function(), on_gpu):
-        return load_schedule(scheduled(module, on_gpu), name, place, functions)
+        return load_schedule(scheduled(module, on_gpu), name, place, functions, resident)
+    if resident and on_gpu:
+        return KeptFunction(load_module(module, name, place), place)
     driver = driver_of(place)
     key = digest_of(identity_text(module), name, machine_text(driver), place.kind, compiler_version())
 
@@ -51,6 +62,21 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
         return (compile_module(module, target, name=name, room=room(keep)).artifact,)
 
     return load_kept(key, lambda keep: compiled_apart(_ops_of(module), [key], make, keep)[0], driver)
+
+
+class KeptFunction:
+    """A compiled function whose arguments are the arrays of tensors: on a GPU they stay there from call to call."""
+
+    def __init__(self, executable: Any, place: Place):
+        self.executable = executable
+        self.copies = copies_on(place)
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        return self.executable.run_kept(arrays, self.copies)
+
+    def release_memory(self) -> None:
+        """Give back what the latest call took on the device besides its arguments and results."""
+        self.executable.release_memory()
 
 
 def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any]:
@@ -101,12 +127,17 @@ def scheduled(module: Module, branches: bool = False) -> Module:
 
 
 def load_schedule(
-    module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS
+    module: Module,
+    name: str = "model",
+    place: Place | None = None,
+    functions: host.Functions = host.NO_FUNCTIONS,
+    resident: bool = False,
 ) -> Schedule:
     """What runs a module of regions and host ops, as `split_regions` makes it: the steps of its `main`, in their order.
 
     Calls of regions run compiled, a `host.call` is one of `functions` (a number that is not there is an `EvaluateError`), branches and
-    loops run the programs of their bodies, and the other ops run by their own meaning.
+    loops run the programs of their bodies, and the other ops run by their own meaning. `resident` is as in `load_module`: values stay on a
+    GPU from region to region.
     """
     main = module.function()
     slots: dict[Value, int] = {}
@@ -121,10 +152,10 @@ def load_schedule(
             slots[result] = len(slots)
         gives = tuple(slots[r] for r in op.results)
         if isinstance(op, Call):
-            region = _region(module, op.callee.name, name, place)
+            region = _region(module, op.callee.name, name, place, resident)
             steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, gives))
         elif op.has(ControlFlow):
-            programs = [HostBody(region, slots, name, functions, place) for region in op.regions]
+            programs = [HostBody(region, slots, name, functions, place, resident) for region in op.regions]
             own = [v for v in slots if op_symbols(op) & bound_symbols([v]) and v not in op.results]
             tellers = list(dict.fromkeys([*own, *(v for program in programs for v in program.tellers)]))
             for program in programs:
@@ -133,27 +164,30 @@ def load_schedule(
                 ScheduledStep(op.name, functools.partial(run_control, op, programs, tellers), (*takes, *(slots[v] for v in tellers)), gives)
             )
         elif isinstance(op, host.Call):
-            steps.append(ScheduledStep(f"host {op.function}", host.function_of(op, functions), takes, gives))
+            call = functools.partial(_on_host, host.function_of(op, functions))
+            steps.append(ScheduledStep(f"host {op.function}", call, takes, gives))
         else:
             tellers = [v for v in slots if op_symbols(op) & bound_symbols([v]) and v not in op.results]
             steps.append(ScheduledStep(op.name, functools.partial(_by_meaning, op, tellers), (*takes, *(slots[v] for v in tellers)), gives))
     raise AssertionError("a function without a terminator")
 
 
-def _region(module: Module, function: str, name: str, place: Place | None) -> Any:
+def _region(module: Module, function: str, name: str, place: Place | None, resident: bool) -> Any:
     alone = Module.empty()
     copy = module.function(function).clone()
     copy.attributes["sym_name"] = "main"
     alone.block.append(copy)
-    return load_module(alone, f"{name}_{function}", place)
+    return load_module(alone, f"{name}_{function}", place, resident=resident)
 
 
 class HostBody:
     """The program of a body of a branch or loop that the host runs. It is compiled when it first runs: of a branch perhaps never."""
 
-    def __init__(self, region: Region, known: Iterable[Value], name: str, functions: host.Functions, place: Place | None):
+    def __init__(
+        self, region: Region, known: Iterable[Value], name: str, functions: host.Functions, place: Place | None, resident: bool = False
+    ):
         self.function, self.tellers = body_function(region, known)
-        self.name, self.functions, self.place = f"{name}_body", functions, place
+        self.name, self.functions, self.place, self.resident = f"{name}_body", functions, place, resident
         self.places: list[int] = []
 
     def find(self, tellers: Sequence[Value]) -> None:
@@ -165,7 +199,7 @@ class HostBody:
         """What runs it."""
         alone = Module.empty()
         alone.block.append(self.function)
-        run: Callable[[list[Any]], Sequence[Any]] = load_module(alone, self.name, self.place, self.functions).run
+        run: Callable[[list[Any]], Sequence[Any]] = load_module(alone, self.name, self.place, self.functions, self.resident).run
         return run
 
 
@@ -200,7 +234,12 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
                 sizes[known[0]] = int(known[1])
     with with_sizes(sizes):
         # Branches and loops run programs: no op with regions comes here.
-        return op.evaluate(given[:count], None)  # type: ignore[arg-type]
+        return op.evaluate([taken(value) for value in given[:count]], None)  # type: ignore[arg-type]
+
+
+def _on_host(function: Callable[[list[Any]], Sequence[Any]], given: list[Any]) -> Sequence[Any]:
+    """What a function gives for arrays in main memory."""
+    return function([taken(value) for value in given])
 
 
 def _ops_of(module: Module) -> int:

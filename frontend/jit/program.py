@@ -45,12 +45,7 @@ def compile_function(func: Func, name: str, prepare: str = "") -> Any:
     module.block.append(copy)
     if prepare and current_place().is_cpu_place() and not has_host_ops(func):
         return WeightedFunction(module, c_name(name), prepare)
-    executable = load_module(module, c_name(name))
-    if current_place().is_gpu_place() and not has_host_ops(func, branches=True):
-        from polyreme.compiled.device_kernels import KeptFunction
-
-        return KeptFunction(executable, current_place())
-    return executable
+    return load_module(module, c_name(name), resident=True)
 
 
 def c_name(name: str) -> str:

@@ -14,6 +14,7 @@ from polyreme.ir.diagnostics import Diagnostic, PolyremeError, caller_location, 
 from polyreme.ir.dims import SYMBOL
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
+from polyreme.runtime.gpu.arrays import taken
 from polyreme.static.current import default_main_program
 from polyreme.static.feeding.batches import may_part, shape_fits, with_fed_shapes, with_own_batches
 from polyreme.static.feeding.positions import UNBOUNDED, fed_positions, misplaced
@@ -145,7 +146,7 @@ class Executor(Shown):
             raise LevelsLostError(LEVELS_LOST, caller_location())
         if lod:
             return LoDTensor._made(array, [level.tolist() for level in lod])
-        return array if return_numpy else Tensor._wrap(array)
+        return taken(array) if return_numpy else Tensor._wrap(array)
 
     def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> RunPlan:
         """The program made ready for these feeds and fetches; kept until it changes, as is the error of one that cannot be."""

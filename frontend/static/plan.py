@@ -26,6 +26,7 @@ from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.lowering.transforms.solve_sizes import bound_sizes, used_sizes
 from polyreme.operators.sequence.ragged import is_ragged
+from polyreme.runtime.gpu.arrays import DeviceArray, fetched, lent, taken
 from polyreme.static.concurrency.channels import session
 from polyreme.static.concurrency.host_calls import HostCalls, has_channels, shared_names
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
@@ -72,6 +73,7 @@ class RunPlan:
     has_channels: bool = False
     go_plans: Sequence[RunPlan] = ()  # what its Go blocks run
     releases: bool = False  # whether working memory is given back after each run
+    resident: bool = False  # whether values stay on a GPU between runs
 
     def load(self, place: Place) -> RunPlan:
         """The plan itself, compiled for `place`. Go blocks run on the processor."""
@@ -80,16 +82,20 @@ class RunPlan:
         for plan in self.go_plans:
             plan.load(CPUPlace())
         if self.module is not None:
-            self.executable = load_module(self.module, "program", place, self.functions)
+            self.executable = load_module(self.module, "program", place, self.functions, resident=True)
+            self.resident = place.is_gpu_place()
         return self
 
     def run(self, feed: Mapping[str, Array], scope: Any) -> list[Array]:
         """The fetched arrays, once it is loaded. The scope changes only if everything ran."""
-        return self.run_with_levels(feed, scope)[0]
+        return [*map(taken, self.run_with_levels(feed, scope)[0])]
 
     def run_with_levels(self, feed: Mapping[str, Array], scope: Any) -> tuple[list[Array], list[list[Array]]]:
-        """The fetched arrays, and their levels of detail as offsets."""
-        values = {key: _value_of(source, feed, scope) for key, source in self.sources.items()}
+        """The fetched arrays, which may be those of a device, and their levels of detail as offsets."""
+        values: dict[Any, Any] = {key: _value_of(source, feed, scope) for key, source in self.sources.items()}
+        if self.resident:
+            # The caller may write to what is fed.
+            values.update({key: lent(values[key]) for key, source in self.sources.items() if source.kind == "feed"})
         if self.executable is not None:
             with session(scope) if self.has_channels else nullcontext():
                 values.update(zip(self.results, self.executable.run([values[key] for key in self.arguments]), strict=True))
@@ -99,14 +105,14 @@ class RunPlan:
             (scope.find_var(name) or scope.var(name)).array = values[key]
         for tensor, key in self.tensor_updates:
             scope.put_into(tensor, values[key])
-        # What somebody else holds (the scope, the caller's feed) is given away as a copy, and what is asked for twice is given twice.
+        # What somebody else holds (the scope, the caller's feed) is given away as a copy, and what is asked for twice is given twice; but
+        # nobody writes to an array of a device.
         held = {*self.sources, *self.updates.values(), *(key for _, key in self.tensor_updates)}
         found = []
         for key in self.fetches:
-            found.append(values[key].copy() if key in held else values[key])
+            found.append(values[key].copy() if key in held and type(values[key]) is not DeviceArray else values[key])
             held.add(key)
-        return found, [[values[key] for key in keys] for keys in self.levels]
-
+        return found, [[fetched(values[key]) for key in keys] for keys in self.levels]
 
     def run_in_session(self, feed: Mapping[str, Array]) -> None:
         """Run a Go block, for the session that this thread is in."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-__all__ = ["DeviceArray", "fetched"]
+__all__ = ["DeviceArray", "fetched", "lent", "taken"]
 
 Array = np.ndarray[Any, Any]
 
@@ -78,6 +78,15 @@ class DeviceArray(NDArrayOperatorsMixin):
             made.flags.writeable = False
             self._host = made
         return self._host
+
+    def taken(self) -> Array:
+        """The contents in an array of the caller's own."""
+        if self._host is not None:
+            return self._host.copy()
+        made = np.empty(self.shape, self.dtype)
+        if made.size:
+            self.memory.owner.fetch(self.memory.address, made)
+        return made
 
     def came_from(self, array: Array) -> None:
         """Note that `array` has the contents in main memory."""
@@ -145,3 +154,13 @@ class DeviceArray(NDArrayOperatorsMixin):
 def fetched(array: Any) -> Any:
     """`array`, in main memory if it is one of a device's."""
     return array.host() if type(array) is DeviceArray else array
+
+
+def taken(array: Any) -> Any:
+    """`array`, or what one of a device's holds in an array that the caller may write to."""
+    return array.taken() if type(array) is DeviceArray else array
+
+
+def lent(array: Any) -> Any:
+    """`array`, for whoever would keep a copy of it on a device: one of main memory is seen as a view, since its owner may write to it."""
+    return array if type(array) is DeviceArray else array.view()

@@ -3,11 +3,14 @@ call to call.
 
 An array of main memory is known by its identity, so only arrays that nobody writes to may be given: those behind tensors, since whatever
 changes a tensor gives it another array. That is also enforced where it can be: an array with a copy is read-only from then on, and an array
-that is a view of another one, which someone may still write to through the other, is copied at every call instead.
+that is a view of another one, which someone may still write to through the other, is copied at every call instead. Small arrays that
+come a second time are known by their contents: rates, factors, positions and zeros of the host come again and again, as arrays of their own
+each time. What comes once, such as the labels of a batch, leaves its memory to the next one, so that addresses come again, too.
 """
 
 from __future__ import annotations
 
+import heapq
 import threading
 import weakref
 from collections import deque
@@ -26,8 +29,9 @@ Array = np.ndarray[Any, Any]
 GRANULE = 512
 # Bytes that may lie idle before they are given back to the device.
 MOST_IDLE = 1 << 30
-# Single numbers that are kept, each in a granule.
-MOST_NUMBERS = 1024
+# Arrays of at most so many bytes are known by their contents, and so many of them are kept, and remembered to have come once.
+SMALL_BYTES = 4096
+MOST_SMALL = 4096
 
 
 class DeviceCopies:
@@ -43,7 +47,8 @@ class DeviceCopies:
         self.downloads = self.downloaded_bytes = 0
         self._held_bytes = self._most_held = self._most_reserved = 0
         self._copies: dict[int, tuple[weakref.ref[Array], Memory]] = {}
-        self._numbers: dict[tuple[np.dtype[Any], bytes], int] = {}
+        self._small: dict[bytes, int] = {}
+        self._seen_once: dict[bytes, None] = {}
         self._idle: dict[int, list[int]] = {}
         self._idle_bytes = 0
         # Memory whose array is gone. An array may go at any moment, also inside of a call to the driver, which must not be entered twice.
@@ -88,25 +93,32 @@ class DeviceCopies:
         found = self._copies.get(id(array))
         if found is not None and found[0]() is array:
             return found[1].address
-        if not array.ndim:
-            return self._address_of_number(array, borrowed)
+        if array.nbytes <= SMALL_BYTES:
+            address = self._address_of_small(array.tobytes(), array, borrowed)
+            if address is not None:
+                return address
         address = self._sent(array)
-        if array.base is None:
+        if array.base is None and array.ndim:
             self._keep(array, address)
         else:
             borrowed.append((address, array.nbytes))
         return address
 
-    def _address_of_number(self, array: Array, borrowed: list[tuple[int, int]]) -> int:
-        """Where a single number lies. Rates, factors and bounds of the host come again and again, as arrays of their own each time."""
-        key = array.dtype, array.tobytes()
-        address = self._numbers.pop(key, None)
+    def _address_of_small(self, held: bytes, array: Array, borrowed: list[tuple[int, int]]) -> int | None:
+        """Where the bytes of a small array lie, what they mean being for the kernels to say; None where they come for the first time."""
+        address = self._small.pop(held, None)
         if address is None:
-            if len(self._numbers) >= MOST_NUMBERS:
-                oldest = next(iter(self._numbers))
-                borrowed.append((self._numbers.pop(oldest), GRANULE))
+            if held not in self._seen_once:
+                if len(self._seen_once) >= MOST_SMALL:
+                    del self._seen_once[next(iter(self._seen_once))]
+                self._seen_once[held] = None
+                return None
+            del self._seen_once[held]
+            if len(self._small) >= MOST_SMALL:
+                oldest = next(iter(self._small))
+                borrowed.append((self._small.pop(oldest), len(oldest)))
             address = self._sent(array)
-        self._numbers[key] = address  # the latest one
+        self._small[held] = address  # the latest one
         return address
 
     def _sent(self, array: Array) -> int:
@@ -149,11 +161,13 @@ class DeviceCopies:
         copies[key] = weakref.ref(array, gone), Memory(self, address, array.nbytes)
 
     def resident(self, array: Array) -> DeviceArray | None:
-        """An array of main memory as one of the device, which keeps its copy there; None for a view of another one."""
+        """An array of main memory as one of the device, which keeps its copy there; None for a number, and for a view of another one."""
         if array.base is not None or not array.ndim:
             return None
         with self.lock:
-            self.address_of(array, [])
+            found = self._copies.get(id(array))
+            if found is None or found[0]() is not array:
+                self._keep(array, self._sent(array))
             made = DeviceArray(self._copies[id(array)][1], array.shape, array.dtype)
         made.came_from(array)
         return made
@@ -165,7 +179,8 @@ class DeviceCopies:
         idle = self._idle.get(room)
         if idle:
             self._idle_bytes -= room
-            address = idle.pop()
+            # The lowest one: so the arrays of a step are where those of the step before the last one were, and its graph serves again.
+            address = heapq.heappop(idle)
         else:
             try:
                 address = int(self.driver.allocate(room))
@@ -183,7 +198,7 @@ class DeviceCopies:
         """`take` may give it again; launches run in order, so those under way still have it."""
         room = _room(size)
         self._held_bytes -= room
-        self._idle.setdefault(room, []).append(address)
+        heapq.heappush(self._idle.setdefault(room, []), address)
         self._idle_bytes += room
         if self._idle_bytes > MOST_IDLE:
             self._free_idle()

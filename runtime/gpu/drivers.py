@@ -16,12 +16,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from polyreme.runtime.errors import RuntimeFault
+from polyreme.runtime.gpu.graphs import Graph, GraphError, GraphFunctions
 from polyreme.runtime.ptx.memory import DeviceMemory
 from polyreme.runtime.ptx.parser import parse_ptx
 from polyreme.runtime.ptx.program import Program
 from polyreme.runtime.ptx.runner import launch
 
 Array = np.ndarray[Any, Any]
+# A kernel, its blocks, the threads of each, and its arguments.
+Launch = tuple[Any, Sequence[int], Sequence[int], Sequence[int]]
 
 
 class GpuError(RuntimeFault, RuntimeError):
@@ -45,6 +48,7 @@ class Driver(Protocol):
     model: str
     total_memory: int
     multiprocessors: int
+    has_graphs: bool
 
     def allocate(self, size: int) -> int:
         """The address of `size` bytes, aligned to 256."""
@@ -63,6 +67,11 @@ class Driver(Protocol):
 
     def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
         """Run a kernel after those launched before; arguments are addresses and 64-bit integers. May return before it is done."""
+
+    def graph(self, launches: Sequence[Launch]) -> Any:
+        """What starts these launches by its `launch()`, in their order and with these very arguments; None, and `has_graphs` is False from
+        then on, where the device cannot.
+        """
 
     def synchronize(self) -> None:
         """Wait until all launches are done."""
@@ -114,6 +123,18 @@ class EmulatedModule:
         return self._programs[name]
 
 
+class EmulatedGraph:
+    """Launches with the arguments that they had when it was made."""
+
+    def __init__(self, driver: EmulatedDriver, launches: Sequence[Launch]):
+        self._driver = driver
+        self._launches = [(function, tuple(grid), tuple(block), tuple(arguments)) for function, grid, block, arguments in launches]
+
+    def launch(self) -> None:
+        for function, grid, block, arguments in self._launches:
+            launch(function, self._driver.memory, grid, block, arguments)
+
+
 class EmulatedDriver:
     """A device made of numpy arrays. Every launch is done when it returns."""
 
@@ -121,6 +142,7 @@ class EmulatedDriver:
     sm = 90
     model = "numpy"
     multiprocessors = 1
+    has_graphs = True
 
     def __init__(self) -> None:
         self.memory = DeviceMemory()
@@ -148,6 +170,9 @@ class EmulatedDriver:
             raise GpuError("expected kernels with static shared memory only")
         launch(function, self.memory, grid, block, arguments)
 
+    def graph(self, launches: Sequence[Launch]) -> EmulatedGraph:
+        return EmulatedGraph(self, launches)
+
     def synchronize(self) -> None:
         """Nothing is ever under way."""
 
@@ -159,6 +184,17 @@ class EmulatedDriver:
 
 
 # --- CUDA
+
+
+# A flag of a stream that does not wait for the default one, and which that does not wait for.
+_NON_BLOCKING = 1
+
+
+def _prepare(function: Any, arguments: Sequence[int]) -> None:
+    """Tell pycuda what a kernel takes: an address and a 64-bit integer are passed alike."""
+    wanted = "q" * len(arguments)
+    if getattr(function, "arg_format", None) != wanted:
+        function.prepare(wanted)
 
 
 class CudaModule:
@@ -202,6 +238,10 @@ class CudaDriver:
         self.total_memory = int(self._device.total_memory())
         self.multiprocessors = int(self._device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
         self._memory: dict[int, Any] = {}
+        # Graphs are recorded on a stream of their own, which does not wait for the default one.
+        self._graphs: GraphFunctions | None = None
+        self._recorded: Any = None
+        self.has_graphs = True
         self._open = True
         # CUDA's own clean-up at the end of the process wants no context in use.
         atexit.register(self.close)
@@ -251,14 +291,28 @@ class CudaDriver:
     def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
         if 0 in grid:
             return
-        # An address and a 64-bit integer are passed alike.
-        wanted = "q" * len(arguments)
-        if getattr(function, "arg_format", None) != wanted:
-            function.prepare(wanted)
+        _prepare(function, arguments)
         try:
             function.prepared_call(_three_axes(tuple(grid)), _three_axes(tuple(block)), *arguments, shared_size=shared_bytes)
         except self._cuda.Error as error:
             raise GpuError(f"could not launch a kernel: {error}") from None
+
+    def graph(self, launches: Sequence[Launch]) -> Graph | None:
+        if not self.has_graphs:
+            return None
+        try:
+            if self._graphs is None:
+                self._graphs, self._recorded = GraphFunctions(), self._cuda.Stream(_NON_BLOCKING)
+            return self._graphs.record(self._recorded.handle, lambda: self._record(launches))
+        except (GraphError, self._cuda.Error):
+            self.has_graphs = False
+            return None
+
+    def _record(self, launches: Sequence[Launch]) -> None:
+        for function, grid, block, arguments in launches:
+            if 0 not in grid:
+                _prepare(function, arguments)
+                function.prepared_async_call(_three_axes(tuple(grid)), _three_axes(tuple(block)), self._recorded, *arguments)
 
     def synchronize(self) -> None:
         self._do("run the kernels", self._context.synchronize)

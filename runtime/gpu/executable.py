@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,9 @@ from polyreme.runtime.manifest.sizes import parse_size
 
 # Calls between two waits of `timings`.
 _QUEUED = 8
+# Functions of at least so many launches are started as graphs, of which each keeps so many, by the addresses of what they read and write.
+FEWEST_LAUNCHES = 3
+MOST_GRAPHS = 16
 
 
 @dataclass
@@ -40,6 +43,8 @@ class _Memory:
     owned: list[int]
     launches: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], list[tuple[int, int]]]] = field(default_factory=list)
     has_buffers: bool = False
+    # By all addresses; None for those that were used once. The latest stand last.
+    graphs: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
 
 class GpuExecutable(CallableModel):
@@ -145,10 +150,25 @@ class GpuExecutable(CallableModel):
             self._check_looks(told)
 
     def _start(self, memory: _Memory, buffers: Sequence[int]) -> None:
-        for function, grid, block, arguments, places in memory.launches:
-            for place, number in places:
-                arguments[place] = buffers[number]
-            self.driver.launch(function, grid, block, arguments)
+        graph = self._graph(memory, buffers)
+        if graph is not None:
+            graph.launch()
+            return
+        for launch in _bound(memory, buffers):
+            self.driver.launch(*launch)
+
+    def _graph(self, memory: _Memory, buffers: Sequence[int]) -> Any:
+        """All launches with these addresses as one; None where the addresses come for the first time, since most never come again."""
+        if len(memory.launches) < FEWEST_LAUNCHES or not self.driver.has_graphs:
+            return None
+        key, graphs = tuple(buffers), memory.graphs
+        found = None
+        if key in graphs:
+            found = graphs.pop(key) or self.driver.graph(list(_bound(memory, buffers)))
+        elif len(graphs) >= MOST_GRAPHS:
+            graphs.pop(next(iter(graphs)))
+        graphs[key] = found
+        return found
 
     def release_memory(self) -> None:
         """Give back what the latest call took on the device, except constants; the next call takes it again."""
@@ -252,3 +272,12 @@ class GpuExecutable(CallableModel):
     def _download(self, address: int, array: Array) -> None:
         if array.size:
             self.driver.download(address, array.reshape(-1).view(np.uint8))
+
+
+def _bound(memory: _Memory, buffers: Sequence[int]) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...], list[int]]]:
+    """The launches with addresses in place."""
+    for function, grid, block, arguments, places in memory.launches:
+        bound = arguments.copy()
+        for place, number in places:
+            bound[place] = buffers[number]
+        yield function, grid, block, bound

@@ -252,7 +252,7 @@ def test_one_kernel_serves_all_shapes_of_an_elementwise_op(monkeypatch: pytest.M
 def test_arrays_go_to_the_device_once() -> None:
     place = paddle.set_device("gpu-emulated")
     copies = copies_on(place)
-    x, w = random(4, 3), random(3, 2)
+    x, w = random(40, 30), random(30, 40)
     before = copies.uploads
     y = paddle.matmul(x, w)
     assert copies.uploads == before + 2
@@ -264,17 +264,18 @@ def test_arrays_go_to_the_device_once() -> None:
 
 CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "a part": lambda x: x.__setitem__(0, 7.0),
-    "in place": lambda x: x.add_(paddle.ones([3])),
-    "set_value": lambda x: x.set_value(np.array([7, 8, 9], "float32")),
+    "in place": lambda x: x.add_(paddle.ones(x.shape)),
+    "set_value": lambda x: x.set_value(np.arange(x.size, dtype="float32")),
     "fill": lambda x: x.fill_(3.0),
 }
 
 
+@pytest.mark.parametrize("size", [3, 2000])
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_a_tensor_is_seen(change: str, compiled: bool) -> None:
+def test_a_change_of_a_tensor_is_seen(change: str, compiled: bool, size: int) -> None:
     paddle.set_device("gpu-emulated")
-    x = random(3)
+    x = random(size)
     double = paddle.jit.to_static(lambda: x * 2) if compiled else lambda: x * 2
     double()
     old = x.numpy()
@@ -285,25 +286,53 @@ def test_a_change_of_a_tensor_is_seen(change: str, compiled: bool) -> None:
 
 def test_nobody_can_write_to_an_array_that_has_a_copy() -> None:
     paddle.set_device("gpu-emulated")
-    given = np.ones(3, "float32")
+    given = np.ones(2000, "float32")
     x = paddle.to_tensor(given)
     x + x
     given[0] = 5  # the user's own array
     x.numpy()[0] = 5  # and a copy for the user
-    np.testing.assert_array_equal((x + x).numpy(), [2, 2, 2])
+    np.testing.assert_array_equal((x + x).numpy(), [2] * 2000)
     with pytest.raises(ValueError, match="read-only"):
         x._value[0] = 5
 
 
 def test_a_view_is_copied_at_every_call_since_its_base_may_change() -> None:
     place = paddle.set_device("gpu-emulated")
-    base = np.ones((2, 3), "float32")
+    base = np.ones((2, 2000), "float32")
     x = Tensor._wrap(base[0])
     (x + x).numpy()
     base[0, 1] = 4
     before = copies_on(place).uploads
-    np.testing.assert_array_equal((x + x).numpy(), [2, 8, 2])
+    np.testing.assert_array_equal((x + x).numpy()[:3], [2, 8, 2])
     assert copies_on(place).uploads == before + 2
+
+
+def test_small_arrays_are_known_by_their_contents() -> None:
+    place = paddle.set_device("gpu-emulated")
+    base = np.array([[1.5, 2.5, 3.5], [0.0, -0.0, 7.25]], "float32")
+    x = Tensor._wrap(base[0])
+    (x + x).numpy()  # it comes twice
+    before = copies_on(place).uploads
+    np.testing.assert_array_equal((x + Tensor._wrap(base[0].copy())).numpy(), [3, 5, 7])
+    bits = Tensor._wrap(base[0].view("int32").copy())  # the same bytes
+    np.testing.assert_array_equal((bits + bits).numpy(), 2 * base[0].view("int32"))
+    assert copies_on(place).uploads == before
+    base[0, 1] = 4
+    np.testing.assert_array_equal((x + x).numpy(), [3, 8, 7])
+
+
+def test_a_fill_of_many_elements_is_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_kernels, "_programs", {})
+    place = paddle.set_device("gpu-emulated")
+    made = [paddle.full([3, 500], number) for number in (1.5, -2.0)] + [paddle.zeros([1500]), paddle.full([1500], 3, "int64")]
+    before = copies_on(place).uploads
+    made += [paddle.full([500, 3], 1.5), paddle.zeros([1500]), paddle.ones([2, 2])]
+    assert copies_on(place).uploads <= before + 2  # the numbers, which may come for the second time
+    for tensor, (shape, number) in zip(
+        made, [([3, 500], 1.5), ([3, 500], -2), ([1500], 0), ([1500], 3), ([500, 3], 1.5), ([1500], 0), ([2, 2], 1)], strict=True
+    ):
+        np.testing.assert_array_equal(tensor.numpy(), np.full(shape, number))
+    assert not device_kernels.on_host(place)
 
 
 @pytest.mark.usefixtures("only_new_garbage")

@@ -259,8 +259,8 @@ def test_memory_is_counted_and_given_back() -> None:
     assert cuda.memory_reserved() == before
 
 
-def test_more_single_numbers_than_are_kept_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyreme.runtime.gpu.copies.MOST_NUMBERS", len(copies_on(current_place())._numbers) + 2)
+def test_more_small_arrays_than_are_kept_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyreme.runtime.gpu.copies.MOST_SMALL", len(copies_on(current_place())._small) + 2)
     x = paddle.ones([3])
     for _ in range(2):
         for number in (3.25, 4.25, 5.25, 6.25):
