@@ -60,7 +60,8 @@ def explain(function: Any) -> Explanation:
     changed: dict[str, int] = {}
     for calls in found.known_calls():
         for what, times in calls.changed.items():
-            changed[what] = changed.get(what, 0) + times
+            if times:
+                changed[what] = changed.get(what, 0) + times
     return Explanation(
         found.name,
         tuple(map(_summary, wholes)),

@@ -12,6 +12,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -35,12 +36,12 @@ from polyreme.jit import notes
 from polyreme.jit.bound_methods import compiled_methods
 from polyreme.jit.capture.capturing import ONE, CheckFailed, Whole, capture, trace_watched
 from polyreme.jit.capture.trace import Traced, TraceError, UnknownSizeError
-from polyreme.jit.capture.watched import NotWhole
+from polyreme.jit.capture.watched import NotWhole, NumbersChange
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import TracedProgram
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
-from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
+from polyreme.jit.structure import Nested, Number, Plain, Template, flatten, is_tensor, paths, unflatten
 from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
 
@@ -52,8 +53,10 @@ MOST_RECENT = 64
 MOST_SIGNATURES = 1024
 # Programs of one signature, which differ by what the function read besides; from then on calls that fit none are gathered.
 MOST_PROGRAMS = 8
-# So often a number that the function reads may be another one before calls are gathered: there it is an argument.
+# So often a number whose value a program has to know may be another one before calls are gathered: there it is an argument.
 MOST_NUMBERS = 2
+# So many values of a whole number among the arguments are each a program's own; from then on it is read at each call.
+MOST_CHOICES = 3
 # So many signatures that differ in texts and objects may wait for a second call before further ones are gathered: one may be new at each.
 MOST_WAITING = 64
 # So many signatures are tried that turn out to be no whole programs for one reason; others are gathered at once then.
@@ -174,6 +177,10 @@ class StaticFunction(CompiledFunction):
         self._gathered_calls = 0
         self._refused: dict[tuple[str, int, str], int] = {}  # how many signatures are no whole programs, by place and reason
         self._captured: dict[Any, int] = {}  # how many programs there are of signatures that differ in numbers only
+        # The numbers among the arguments of the first of such calls, which of them stand for any, and what others were.
+        # (None stands for any in those of `_fixed_numbers`, which a program has to know.)
+        self._numbers: dict[Any, tuple[tuple[int | float, ...], set[int], dict[int, set[int | float]]]] = {}
+        self._fixed_numbers: set[Any] = set()
         self._waiting: dict[Any, list[_Calls]] = {}  # what is known of signatures that differ in texts and objects only
         self._never_whole = False  # since so many signatures were none for one reason
         # The arguments that were traced last: what is saved where no spec says more.
@@ -299,6 +306,7 @@ class StaticFunction(CompiledFunction):
         if _of_a_program(inputs):
             return self._function(*args, **kwargs)  # whose operators become part of the program
         types, texts = self._input_types(template, inputs)
+        template = self._with_numbers_so_far(template, texts)
         modes = tape.is_grad_enabled(), default_dtype().name, MANNER.key(), call_key()
         signature = (template, texts, tuple([t.stop_gradient for t in inputs]), *modes)
         calls = self._known(signature, types)
@@ -377,7 +385,11 @@ class StaticFunction(CompiledFunction):
                 calls.wholes.remove(whole)
                 calls.wholes.insert(0, whole)
                 return self._called(whole, found, inputs, args, kwargs)
-        reason = calls.gathered or calls.refused.get(shapes) or self._keeps_changing(calls, fitting, given)
+        reason = calls.gathered or calls.refused.get(shapes)
+        if not reason and (changing := self._keeps_changing(calls, fitting, given)) is not None:
+            if self._fix_numbers(template, types):
+                return self(*args, **kwargs)
+            reason = self._refuse(changing)
         if not reason and not calls.made and not self.full_graph and self._is_one_of_many(calls, template, types):
             reason = self._refuse(NotWhole("its arguments are other texts or objects at call after call", _location(self._function)))
         if not reason and calls.made >= MOST_SIZES and not self.full_graph:
@@ -481,18 +493,23 @@ class StaticFunction(CompiledFunction):
                 return refusing if refusing is not None and not whole.fits(shapes) else whole
             axes, refusing = free, whole
 
-    def _keeps_changing(self, calls: _Calls, fitting: Sequence[Whole], given: Any) -> str:
-        """Why no further program is made for this signature; "" if one is. `fitting` are those for these sizes, whose guards do not hold.
+    def _keeps_changing(self, calls: _Calls, fitting: Sequence[Whole], given: Any) -> NotWhole | None:
+        """Why no further program is made for this signature; None if one is. `fitting` are those for these sizes, whose guards do not hold.
         """
         if not fitting:
-            return ""
+            return None
         failing = fitting[0].guards.failing(given)
         said = str(failing.source.said()) if failing is not None else "a tensor that is read"
+        number = failing is not None and _is_number(failing.constants)
+        # A whole number that is read at each call, and whose value matters all the same, often chooses between a few ways.
+        number = number and not (said in calls.changed and failing is not None and type(failing.constants[-1]) is int)
         times = calls.changed[said] = calls.changed.get(said, 0) + 1
-        number = failing is not None and any(isinstance(c, (int, float)) and not isinstance(c, bool) for c in failing.constants)
+        for guard in fitting[0].guards.all_failing(given):
+            if _is_number(guard.constants):
+                calls.changed.setdefault(guard.source.said(), 1)
         if len(fitting) < MOST_PROGRAMS and not (number and times >= MOST_NUMBERS):
-            return ""
-        return self._refuse(NotWhole(f"'{said}' is another at call after call", _location(self._function)))
+            return None
+        return NotWhole(f"'{said}' is another at call after call", _location(self._function))
 
     def _refuse(self, refused: NotWhole) -> str:
         """The function is no whole program, since …: an error with `full_graph`, else a note."""
@@ -531,10 +548,10 @@ class StaticFunction(CompiledFunction):
         self._segments.large = False
         return call_gathered(self._function, args, kwargs, self._segments, locating=self._gathered_calls <= LOCATED_CALLS)
 
-    def _capture(self, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], moving: Container[str]) -> Whole:
+    def _capture(self, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], moving: dict[str, int]) -> Whole:
         # One program is asked for: none is refused for the sake of NumPy's numbers.
         numbers = _PYTHON_NUMBERS if self.full_graph else _NUMBERS
-        shape = _without_numbers(template, numbers), tuple(map(str, types))
+        shape = _without_numbers(template, numbers), tuple(map(str, types)), _stands_for_any(template)
         times = self._captured[shape] = self._captured.get(shape, 0) + 1
         # Integers often choose between a few ways; other numbers come from a schedule as a rule.
         if times > (MOST_PROGRAMS if self.full_graph or not _has_float(template) else MOST_NUMBERS + 1):
@@ -550,31 +567,74 @@ class StaticFunction(CompiledFunction):
         parameters = [p.name for p in self._signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
         count = len(template.parts[0].parts)
         parameters = [*parameters, *(f"arguments[{i}]" for i in range(count))][:count] if len(parameters) < count else parameters
-        def tried(flow: bool) -> Whole:
+
+        def tried(flow: bool, with_numbers: bool) -> Whole:
             where = _location(self._function)
-            return capture(
-                self._function,
-                template,
-                given,
-                inputs,
-                parameters,
-                self.layer,
-                _named_tensors(self.layer),
-                self._name,
-                where,
-                moving,
-                flow,
-                self.full_graph,
-            )
+            while True:
+                try:
+                    return capture(
+                        self._function,
+                        template,
+                        given,
+                        inputs,
+                        parameters,
+                        self.layer,
+                        _named_tensors(self.layer),
+                        self._name,
+                        where,
+                        moving,
+                        flow,
+                        self.full_graph,
+                        with_numbers,
+                    )
+                except NumbersChange as change:
+                    moving.update(dict.fromkeys(change.names, 0))
+
+        def made(with_numbers: bool) -> Whole:
+            try:
+                return tried(False, with_numbers)
+            except NotWhole as refused:
+                cause = refused.__cause__
+                if not refused.decided and (not isinstance(cause, PolyremeError) or cause.diagnostics[0].code != "E0502"):
+                    raise
+            # Python needs the value of a tensor: as a rule since that decides something.
+            return tried(True, with_numbers)
 
         try:
-            return tried(False)
+            return made(True)
         except NotWhole as refused:
-            cause = refused.__cause__
-            if not refused.decided and (not isinstance(cause, PolyremeError) or cause.diagnostics[0].code != "E0502"):
+            if not refused.by_numbers:
                 raise
-        # Python needs the value of a tensor: as a rule since that decides something.
-        return tried(True)
+        self._fix_numbers(template, types)
+        return made(False)
+
+    def _fix_numbers(self, template: Template, types: Sequence[TensorType]) -> bool:
+        """Have calls with other numbers be signatures of their own from now on, where some are one so far; whether that is so."""
+        if _stands_for_any(template):
+            self._fixed_numbers.add((_without_numbers(template, _PYTHON_NUMBERS), tuple(map(str, types))))
+        return _stands_for_any(template)
+
+    def _with_numbers_so_far(self, template: Template, texts: tuple[str, ...]) -> Template:
+        """The template in which a float that was another one at an earlier call stands for any, and so does a whole number of which there
+        were many.
+        """
+        values = tuple(_numbers_in(template))
+        if not values:
+            return template
+        alike = _without_numbers(template, _PYTHON_NUMBERS), texts
+        if alike in self._fixed_numbers:
+            return template
+        known = self._numbers.get(alike)
+        if known is None:
+            if len(self._numbers) >= MOST_SIGNATURES:
+                self._numbers.clear()
+            known = self._numbers[alike] = values, set(), {}
+        first, moved, seen = known
+        new = {i for i, (a, b) in enumerate(zip(first, values, strict=True)) if i not in moved and Plain(a) != Plain(b)}
+        for i in new:
+            seen.setdefault(i, set()).add(values[i])
+        moved.update(i for i in new if isinstance(values[i], float) or len(seen[i]) > MOST_CHOICES)
+        return _with_numbers(template, moved, itertools.count()) if moved else template
 
     def _types(self, template: Template, inputs: Sequence[Tensor]) -> list[TensorType]:
         """The inputs' types with the sizes that the specs leave free; an input that does not fit is an error that names it."""
@@ -785,6 +845,32 @@ def _with_kinds(template: Template) -> Any:
     return type(template.value)
 
 
+def _numbers_in(template: Template) -> Iterator[int | float]:
+    if isinstance(template, Nested):
+        for part in template.parts:
+            yield from _numbers_in(part)
+    elif isinstance(template, Plain) and type(template.value) in (int, float):
+        yield template.value
+
+
+def _with_numbers(template: Template, moved: Container[int], count: Iterator[int]) -> Template:
+    """A template in which of its numbers those that `moved` stand for any."""
+    if isinstance(template, Nested):
+        parts = tuple([_with_numbers(part, moved, count) for part in template.parts])
+        return Nested(template.kind, template.keys, parts, template.exact)
+    if isinstance(template, Plain) and type(template.value) in (int, float):
+        return Number(template.value) if next(count) in moved else template
+    return template
+
+
+def _stands_for_any(template: Template) -> bool:
+    return any(map(_stands_for_any, template.parts)) if isinstance(template, Nested) else isinstance(template, Number)
+
+
+def _is_number(constants: Sequence[Any]) -> bool:
+    return any(isinstance(c, (int, float)) and not isinstance(c, bool) for c in constants)
+
+
 def _has_number(template: Template) -> bool:
     if isinstance(template, Nested):
         return any(map(_has_number, template.parts))
@@ -794,7 +880,7 @@ def _has_number(template: Template) -> bool:
 def _has_float(template: Template) -> bool:
     if isinstance(template, Nested):
         return any(map(_has_float, template.parts))
-    return isinstance(template, Plain) and isinstance(template.value, (float, complex, np.inexact))
+    return isinstance(template, Plain) and not isinstance(template, Number) and isinstance(template.value, (float, complex, np.inexact))
 
 
 def _check_specs(specs: Any) -> list[Any] | None:

@@ -39,7 +39,7 @@ class Plain:
     def __init__(self, value: Any):
         self.value = value
         # 1, 1.0 and True are equal to Python, but a program traced for one is not right for another.
-        self.key = (type(value), repr(value)) if isinstance(value, (bool, int, float, str, bytes, complex, type(None))) else id(value)
+        self.key: Any = (type(value), repr(value)) if isinstance(value, (bool, int, float, str, bytes, complex, type(None))) else id(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plain) and self.key == other.key
@@ -49,6 +49,16 @@ class Plain:
 
     def __repr__(self) -> str:
         return repr(self.value)
+
+
+class Number(Plain):
+    """A number that was another one at another call: it is equal to any of its type."""
+
+    __slots__ = ()
+
+    def __init__(self, value: int | float):
+        self.value = value
+        self.key = type(value), Number
 
 
 LEAF = Leaf()

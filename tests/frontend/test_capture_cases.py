@@ -8,6 +8,7 @@ import pytest
 from polyreme.ir.diagnostics import PolyremeError
 from tests.frontend.capture_programs import (
     between,
+    changing,
     containers,
     flow,
     functions,
@@ -39,6 +40,7 @@ KNOWN_WITH_FULL_GRAPH = {
 }
 SUBJECTS = (
     between,
+    changing,
     containers,
     flow,
     functions,

@@ -69,6 +69,39 @@ def test_steps_of_a_function_are_those_of_eager_mode(optimizer: str, clips: bool
     assert programs[-1] == programs[-2] == programs[-3]  # later steps run the code of earlier ones
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_counters_and_rates_that_a_step_reads_are_arguments_of_one_program(full: bool) -> None:
+    here = {"steps": 0, "mean": 0.0}
+    found = []
+    for compiled in (False, True):
+        here.update(steps=0, mean=0.0)
+        net = paddle.nn.Linear(4, 1)
+        net.weight.set_value(np.linspace(-1, 1, 4, dtype="float32").reshape(4, 1))
+        optimizer = paddle.optimizer.Adam(paddle.optimizer.lr.ExponentialDecay(0.1, 0.9), parameters=net.parameters())
+
+        def step(x: Any, factor: float, net: Any = net, optimizer: Any = optimizer) -> Any:
+            here["steps"] += 1
+            here["mean"] = here["mean"] * 0.9 + here["steps"]
+            loss = net(x).square().mean() * (factor / here["steps"])
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            return loss, optimizer.get_lr(), here["steps"] * 2, loss.detach() * optimizer.get_lr()
+
+        function: Any = paddle.jit.to_static(step, full_graph=full) if compiled else step
+        seen = []
+        for i in range(6):
+            loss, rate, steps, product = function(paddle.full([2, 4], 0.5), 1.0 / (1 + i))
+            assert type(rate) is float and type(steps) is int
+            seen += [float(loss), rate, steps, float(product), here["steps"], here["mean"]]
+            optimizer._learning_rate.step()
+        found.append([*seen, *net.weight.numpy().ravel()])
+        if compiled:
+            # One for the first factor, and one for any.
+            assert len(function.programs()) == 2 and function._gathered_calls == 0
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
 RATE = 0.05
 OPTIMIZERS: dict[str, Any] = {
     "SGD": lambda o, **k: o.SGD(RATE, **k),

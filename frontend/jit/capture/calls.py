@@ -16,14 +16,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from polyreme import device, dtypes
+from polyreme import device, dispatch, dtypes
 from polyreme.amp.grad_scaler import AmpScaler
 from polyreme.autograd.py_layer import PyLayer, PyLayerContext
 from polyreme.casting.state import last_dtype
 from polyreme.control_flow import UNDEFINED
+from polyreme.from_data import to_tensor
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Expr
-from polyreme.jit.capture import numbers
+from polyreme.ir.types import i64
+from polyreme.jit.capture import changing, numbers
 from polyreme.jit.capture.branches import TensorRange
 from polyreme.jit.capture.kinds import (
     CONSTANTS,
@@ -54,7 +56,7 @@ from polyreme.jit.capture.kinds import (
 from polyreme.jit.capture.rules import WatchedRule
 from polyreme.jit.capture.sources import Computed
 from polyreme.jit.capture.steps import GRADIENT_FUNCTIONS, GRADIENT_METHODS, SCALER_METHODS, Steps
-from polyreme.jit.capture.watched import NotWhole
+from polyreme.jit.capture.watched import ChangingNumber, NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.nn.layer import Layer
 from polyreme.nn.utils import SpectralNormHook, WeightNorm
@@ -102,6 +104,8 @@ class Watch(Steps):
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
         if isinstance(function, CompiledFunction):
             return self.call(function.dygraph_function, *args, **kwargs)
+        if isinstance(function, LRScheduler) and is_ours(kind.__call__):
+            return self.of_schedule(function, cast(Any, kind.__call__), args, kwargs)
         if (
             kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
             or isinstance(function, np.ufunc)
@@ -301,6 +305,9 @@ class Watch(Steps):
             return self._call_twin(function, args, kwargs)
         if module in FLOW:
             return function(*map(self._body, args), **{name: self._body(value) for name, value in kwargs.items()})
+        if function is to_tensor and len(args) == 1 and type(args[0]) is ChangingNumber and not kwargs:
+            dtype = dtypes.default_dtype().scalar if isinstance(args[0].value, float) else i64
+            return dispatch.alias(changing.as_tensor(self.state, args[0], dtype))
         if module.startswith("polyreme.tape") and function.__name__ == "grad":
             self._arguments(args, kwargs)
             self.check_behind(*(args[i] if len(args) > i else kwargs.get(name) for i, name in enumerate(("outputs", "inputs"))))
@@ -344,6 +351,7 @@ class Watch(Steps):
         return tuple(map(self._argument, args)), {name: self._argument(value) for name, value in kwargs.items()}
 
     def _argument(self, value: Any) -> Any:
+        value = self.state.pinned(value)
         kind = type(value)
         if kind in CONSTANTS or isinstance(value, (Tensor, Expr, Size, dtypes.dtype, np.generic, np.dtype, device.Place)):
             return value
@@ -387,7 +395,7 @@ class Watch(Steps):
                 return kind(*args, **kwargs)
             raise NotWhole(f"a {kind.__name__} is made inside the function")
         if issubclass(kind, (np.generic, np.dtype, np.finfo, np.iinfo)) and not any(isinstance(a, Tensor) for a in args):
-            return kind(*args, **kwargs)
+            return kind(*map(self.state.pinned, args), **kwargs)
         if (
             type(kind) is not type
             or lookup(kind, "__new__")[1] is not object
@@ -422,6 +430,11 @@ class Watch(Steps):
         """A built-in type is called."""
         if kind is functools.partial:
             return functools.partial(args[0], *args[1:], **kwargs)
+        if kind in (int, float, bool) and len(args) == 1 and type(args[0]) is ChangingNumber and not kwargs:
+            return self.state.computed(kind, args[0])
+        if kind is type and len(args) == 1 and type(args[0]) is ChangingNumber:
+            return type(args[0].value)  # by a guard
+        args = tuple(map(self.state.pinned, args))
         if kind is type:
             if len(args) != 1:
                 raise NotWhole("a class is made")
@@ -460,6 +473,13 @@ class Watch(Steps):
 
     def _call_builtin(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         held = getattr(function, "__self__", None)
+        if any(type(value) is ChangingNumber for value in (*args, *kwargs.values())):
+            if function in PURE and not kwargs and all(type(v) in (ChangingNumber, int, float, bool) for v in args):
+                return self.state.computed(function, *args)
+            if function is isinstance:
+                args = tuple([v.value if type(v) is ChangingNumber else v for v in args])  # whose type is guarded
+            elif function not in (print, setattr, getattr) and not isinstance(held, (dict, list, collections.deque)):
+                args, kwargs = tuple(map(self.state.pinned, args)), {name: self.state.pinned(v) for name, v in kwargs.items()}
         if held is not None and not isinstance(held, (types.ModuleType, type)):
             return self._call_bound(function, held, args, kwargs)
         if function in (getattr, hasattr):
@@ -623,6 +643,8 @@ class Watch(Steps):
                 raise NotWhole(f"'{family.__name__}.{name}' with keywords changes a container outside")
             if WRITERS[family][name]:
                 state.expand(held)
+            for number in state.changing_elements.pop(id(held), {}).values():
+                state.pinned(number)
             state.journal.before(held)
         result = getattr(held, name)(*args, **(kwargs or {}))
         if outside:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import operator
 import threading
 import types
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, i1, i64
 from polyreme.jit.capture.calls import Watch
+from polyreme.jit.capture.changing import as_tensor
 from polyreme.jit.capture.effects import (
     CHECKS,
     Build,
@@ -48,11 +50,11 @@ from polyreme.jit.capture.kinds import LISTS, flat, has_free_size, is_enumeratio
 from polyreme.jit.capture.leaf_gradients import LeafGradients, is_freed
 from polyreme.jit.capture.sources import Argument, Attribute, Computed, Fixed, Guard, Guards, Item, Renamed, Source
 from polyreme.jit.capture.trace import Trace, Traced, TraceError, size_error, trace
-from polyreme.jit.capture.watched import NotWhole, Watched, is_counted
+from polyreme.jit.capture.watched import ChangingNumber, NotWhole, NumbersChange, Watched, is_counted
 from polyreme.jit.notes import remark
 from polyreme.jit.program import TracedProgram
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
-from polyreme.jit.structure import LEAF, Nested, Plain, Template
+from polyreme.jit.structure import LEAF, Nested, Number, Plain, Template
 from polyreme.lowering.gradients.reach import undecided
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
@@ -176,9 +178,13 @@ class _CaptureTrace(Trace):
 
     def each_time(self, key: Any, make: Callable[[], Tensor], name: str) -> Tensor:
         """An argument, which `make` gives at each call, or a number, where the function has set it itself. The key begins with the id of
-        whom it belongs to.
+        whom it belongs to, and ends with the factor that is in it.
         """
-        if self.gradients is not None and key[0] in self.gradients.set_rates:
+        rate = self.gradients.set_rates.get(key[0]) if self.gradients is not None else None
+        if type(rate) is ChangingNumber:
+            dtype = make().type.dtype
+            return as_tensor(self.state, self.state.computed(operator.mul, rate, key[2]), dtype)
+        if rate is not None:
             said = make()
             return dispatch.full((), said._array("a rate").item(), said.type.dtype)
         if key not in self.each:
@@ -349,15 +355,17 @@ def capture(
     moving: Container[str] = (),
     flow: bool = False,
     as_one_program: bool = False,
+    with_numbers: bool = False,
 ) -> Whole:
-    """The program of one call; `NotWhole` if it is none.
+    """The program of one call; `NotWhole` if it is none, `NumbersChange` if one `with_numbers` is to be made for others that are `moving`.
 
     `template` says how the tensors `leaves`, which stand-ins of the types in `inputs` replace, are nested in the arguments, which have
     these `names`. Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their
     places. With `flow` what tensors decide becomes branches and loops, of which numbers come as tensors: these leave the function only
-    `as_one_program`, with a remark.
+    `as_one_program`, with a remark. Numbers in places that are called as in `moving` are read at each call, `with_numbers`; else they are
+    guards.
     """
-    state = Watched(flow, as_one_program)
+    state = Watched(flow, as_one_program, moving=moving, with_numbers=with_numbers)
     trace = _CaptureTrace(state, named, moving)
     watch = Watch(state, {}, {})
     if layer is not None:
@@ -385,6 +393,8 @@ def capture(
             ended = True
             if (tape.is_grad_enabled(), default_dtype()) != modes:
                 raise NotWhole("whether gradients are recorded, or the default dtype, is another when the function has ended")
+            if with_numbers and (counted := _counted(state)):
+                raise NumbersChange(counted)
             made = _Recipes(state, trace, stand_ins)
             recipe = made.recipe(result)
             effects = [made.effect(*effect) for effect in state.effects]
@@ -447,14 +457,17 @@ def capture(
     except NotWhole as refused:
         if ended and not refused.placed:
             refused.location = location  # of what it leaves behind no line of its own is to blame
+        refused.by_numbers = state.changing
+        raise
+    except NumbersChange:
         raise
     except PolyremeError as error:
-        raise NotWhole(error.diagnostics[0].message, error.diagnostics[0].location or raised_location(error)) from error
+        raise _refused(state, error.diagnostics[0].message, error.diagnostics[0].location or raised_location(error)) from error
     except UnknownSize as error:
         placed = size_error(error, trace)
-        raise NotWhole(placed.diagnostics[0].message, placed.diagnostics[0].location) from placed
+        raise _refused(state, placed.diagnostics[0].message, placed.diagnostics[0].location) from placed
     except Exception as error:
-        raise NotWhole(f"{type(error).__name__}: {error}", raised_location(error)) from error
+        raise _refused(state, f"{type(error).__name__}: {error}", raised_location(error)) from error
     finally:
         if (tape.is_grad_enabled(), default_dtype()) != modes:
             set_grad_enabled(modes[0])
@@ -474,6 +487,30 @@ def capture(
         enables=enables and freed is None, freed=freed, proceeds=proceeds,
         checks_first=any(checks) and (not all(checks) or bool(written)),
     )  # fmt: skip
+
+
+def _refused(state: Watched, reason: str, location: Location | None) -> NotWhole:
+    refused = NotWhole(reason, location)
+    refused.by_numbers = state.changing
+    return refused
+
+
+def _counted(state: Watched) -> frozenset[str]:
+    """Numbers that the function reads as constants, and gives other values: those are others at the next call."""
+    names = set()
+    for kind, target, name, values in state.effects:
+        if kind == "set_attribute":
+            before = state.read.get(("attribute", id(target), name))
+            source: Source = Attribute(state.sources[id(target)], name)
+        elif kind == "set_item" and type(target) in (list, dict) and id(target) in state.expanded and type(name) in (int, str):
+            contents = state.journal.original(target)
+            before = contents.get(name) if isinstance(contents, dict) else contents[name] if name < len(contents) else None
+            source = Item(state.sources[id(target)], name)
+        else:
+            continue
+        if type(before) in (int, float) and type(values[0]) in (int, float) and values[0] != before:
+            names.add(source.said())
+    return frozenset(name for name in names if name not in state.moving)
 
 
 def _without_tensors(
@@ -726,6 +763,8 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
         made: Any = next(leaves)
     elif isinstance(part, Plain):
         made = part.value
+        if isinstance(part, Number):
+            return state.take(made, source, changes=True)
         if type(made) in (bool, int, float, complex, str, bytes, type(None)):
             return made
         state.check_operators(made, source)
@@ -874,8 +913,13 @@ class _Recipes:
     def effect(self, kind: str, target: Any, name: Any, values: Sequence[Any]) -> Effect:
         """What the program's caller does to an object, or with a value alone."""
         if target is None:
-            return Effect(kind, KnownValue(None), name, tuple([self.output(v) if isinstance(v, Tensor) else KnownValue(v) for v in values]))
+            return Effect(kind, KnownValue(None), name, tuple([self._shown(v) for v in values]))
         return Effect(kind, self.existing(target), name, tuple(map(self.recipe, values)))
+
+    def _shown(self, value: Any) -> ValueRecipe:
+        if type(value) is ChangingNumber:
+            return self.existing(value)
+        return self.output(value) if isinstance(value, Tensor) else KnownValue(value)
 
     def recipe(self, value: Any) -> ValueRecipe:
         """How `value`, which the function leaves behind, is made at a call."""

@@ -58,7 +58,7 @@ class LeafGradients:
         self.leaves: dict[int, WatchedLeaf] = {}
         self.trains = False  # whether the function runs `backward`, or an optimizer
         self.scheduled = False  # whether a schedule takes a step
-        self.set_rates: set[int] = set()  # the ids of optimizers whose rate the function has set
+        self.set_rates: dict[int, Any] = {}  # the rates that the function has set, by the ids of optimizers
         self.scaled: list[Any] = []  # those who scale losses whose scale has moved
         self.made: dict[int, Tensor] = {}  # tensors that the function made, and then made to need gradients
 

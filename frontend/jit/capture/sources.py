@@ -14,7 +14,7 @@ from typing import Any
 from polyreme.ir.python.records import dataclass
 from polyreme.nn.tables import structure_version
 
-__all__ = ["Argument", "Attribute", "ClosureVariable", "Computed", "Fixed", "Global", "Guards", "Item", "Source"]
+__all__ = ["Applied", "Argument", "Attribute", "ClosureVariable", "Computed", "Fixed", "Global", "Guards", "Item", "Source"]
 
 
 class Source(ABC):
@@ -72,6 +72,24 @@ class Computed(Source):
 
     def said(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied(Source):
+    """What a function that looks at nothing else gives of values at other sources, and of constants."""
+
+    function: Callable[..., Any]
+    parts: tuple[Any, ...]
+
+    def before(self) -> None:
+        return None
+
+    def text(self, parent: str, constant: Callable[[Any], str]) -> str:
+        """`parent` is the text of all parts."""
+        return f"{constant(self.function)}({parent})"
+
+    def said(self) -> str:
+        return " and ".join(dict.fromkeys(part.said() for part in self.parts if isinstance(part, Source)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,6 +222,10 @@ class Guards:
                 return guard
         return None
 
+    def all_failing(self, given: Any) -> list[Guard]:
+        """All guards that do not hold."""
+        return [guard for guard in self.guards if _compile([guard], [])(given) is None]
+
     def __iter__(self) -> Iterator[Guard]:
         return iter(self.guards)
 
@@ -226,6 +248,8 @@ def _compile(guards: list[Guard], fetched: list[Source]) -> Callable[[Any], Any]
         if name is None:
             before = source.before()
             parent = variable(before) if before is not None else ""
+            if isinstance(source, Applied):
+                parent = ", ".join(variable(part) if isinstance(part, Source) else constant(part) for part in source.parts)
             text = source.text(parent, constant)
             if text in ("given",) or text in constants:
                 name = text
@@ -240,12 +264,13 @@ def _compile(guards: list[Guard], fetched: list[Source]) -> Callable[[Any], Any]
         others = [variable(value) if isinstance(value, Source) else constant(value) for value in guard.constants]
         lines.append(f"    if not ({guard.test.format(name, *others)}): return None")
     names = [variable(source) for source in fetched]
-    # A path that has gone (an attribute of what is no object of that kind any more, an emptied cell) is a guard that does not hold.
+    # A path that has gone (an attribute of what is no object of that kind any more, an emptied cell) is a guard that does not hold, and so
+    # is what Python cannot compute of numbers.
     body = "\n".join(f"    {line}" for line in lines)
     text = (
         "def check(given):\n"
         f"    try:\n{body or '        pass'}\n        return ({''.join(n + ', ' for n in names)})\n"
-        "    except (AttributeError, KeyError, IndexError, TypeError, ValueError):\n        return None\n"
+        "    except (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError):\n        return None\n"
     )
     exec(compile(text, "<guards>", "exec"), constants)  # noqa: S102
     check: Callable[[Any], Any] = constants["check"]

@@ -8,6 +8,7 @@ state and its rate (`Optimizer.signature`).
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 from polyreme import dispatch, tape
@@ -19,7 +20,7 @@ from polyreme.jit.capture.kinds import CONSTANTS, is_ours, lookup, module_name
 from polyreme.jit.capture.leaf_gradients import LeafGradients
 from polyreme.jit.capture.sources import Computed
 from polyreme.jit.capture.trace import Trace
-from polyreme.jit.capture.watched import NotWhole
+from polyreme.jit.capture.watched import ChangingNumber, NotWhole
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.optimizer import Optimizer
 from polyreme.tensor import Tensor
@@ -113,12 +114,12 @@ class Steps(Branches):
             self._set_rate(optimizer, gradients, plain, args, kwargs)
             return None
         if name == "get_lr" and id(optimizer) in gradients.set_rates:
-            return optimizer.get_lr()
+            return gradients.set_rates[id(optimizer)]
         if name == "get_lr":
             if isinstance(optimizer._learning_rate, LRScheduler):
                 self.check_schedule(optimizer._learning_rate)
-            source = Computed(optimizer.get_lr, f"the rate of {type(optimizer).__name__}")
-            return self.state.note(optimizer.get_lr(), source)
+            scheduled = isinstance(optimizer._learning_rate, LRScheduler)
+            return self._rate(optimizer, optimizer.get_lr, f"the rate of {type(optimizer).__name__}", scheduled)
         if name in ("clear_grad", "clear_gradients"):
             self._check_known(optimizer)
             set_to_zero = kwargs.get("set_to_zero", args[0] if args else True)
@@ -137,15 +138,23 @@ class Steps(Branches):
     def _set_rate(
         self, optimizer: Optimizer, gradients: LeafGradients, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """`set_lr`, by a number that is the same at each call: so is the rate of the steps that follow."""
+        """`set_lr`, by a number that Python knows before the call: so is the rate of the steps that follow."""
         self._check_known(optimizer)
         numbers = [*args, *kwargs.values()]
-        if len(numbers) != 1 or type(numbers[0]) not in (int, float) or isinstance(optimizer._learning_rate, LRScheduler):
+        if len(numbers) != 1 or type(numbers[0]) not in (int, float, ChangingNumber) or isinstance(optimizer._learning_rate, LRScheduler):
             raise NotWhole(f"'{type(optimizer).__name__}.set_lr' is called with something else than a number, or beside a schedule")
         self.state.journal.before(optimizer)
-        plain(optimizer, numbers[0])
-        gradients.set_rates.add(id(optimizer))
-        self.state.effect("method", optimizer, "set_lr", numbers[0])
+        rate = self.state.computed(float, numbers[0]) if type(numbers[0]) is ChangingNumber else float(numbers[0])
+        plain(optimizer, rate.value if type(rate) is ChangingNumber else rate)
+        gradients.set_rates[id(optimizer)] = rate
+        self.state.effect("method", optimizer, "set_lr", rate)
+
+    def _rate(self, owner: Any, make: Callable[[], float], name: str, changes: bool) -> Any:
+        """A rate that is read as a number, which changes where a schedule decides it."""
+        key = "rate", id(owner), name
+        if key not in self.state.read:
+            self.state.read[key] = self.state.take(make(), Computed(make, name), changes)
+        return self.state.read[key]
 
     def _check_known(self, optimizer: Optimizer) -> None:
         """The optimizer is one from outside, and the same at each call."""
@@ -227,9 +236,13 @@ class Steps(Branches):
         if isinstance(trace, Trace) and trace.gradients is not None and any(moved is scaler for moved in trace.gradients.scaled):
             raise NotWhole(f"a {type(scaler).__name__} is used when its scale has moved")
 
-    def of_schedule(self, schedule: LRScheduler, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def of_schedule(self, schedule: LRScheduler, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A method of a schedule: its step is taken when the program has run."""
         gradients = self._gradients(f"'{type(schedule).__name__}.{plain.__name__}'")
+        if plain.__name__ in ("__call__", "get_lr") and self.state.is_outside(schedule) and not args and not kwargs:
+            self.check_schedule(schedule)
+            self.class_guard(type(schedule), plain.__name__)
+            return self._rate(schedule, getattr(schedule, plain.__name__), f"the rate of {type(schedule).__name__}", True)
         known = is_ours(lookup(type(schedule), "step")[0]) and self.state.is_outside(schedule)
         if plain.__name__ != "step" or not known or any(type(value) not in CONSTANTS and not isinstance(value, Tensor) for value in args):
             raise NotWhole(f"'{type(schedule).__name__}.{plain.__name__}' is called")
@@ -237,6 +250,7 @@ class Steps(Branches):
             raise NotWhole(f"'{type(schedule).__name__}.step' is called with keywords")
         gradients.scheduled = True
         self.state.effect("method", schedule, "step", *[snapshot(value) if isinstance(value, Tensor) else value for value in args])
+        return None
 
     def check_schedule(self, schedule: LRScheduler) -> None:
         """Before something of a schedule is read: it has not taken a step, since that is done when the program has run."""

@@ -29,7 +29,7 @@ from polyreme.autograd.py_layer import PyLayerContext
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr
-from polyreme.jit.capture import numbers
+from polyreme.jit.capture import changing, numbers
 from polyreme.jit.capture.effects import snapshot
 from polyreme.jit.capture.kinds import (
     CONSTANTS,
@@ -52,7 +52,7 @@ from polyreme.jit.capture.kinds import (
 )
 from polyreme.jit.capture.sources import Attribute, ClosureVariable, Computed, Fixed, Global, Source
 from polyreme.jit.capture.trace import Trace
-from polyreme.jit.capture.watched import NotWhole, Watched
+from polyreme.jit.capture.watched import ChangingNumber, NotWhole, Watched
 from polyreme.nn.layer import Layer
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.sizes import Size
@@ -133,16 +133,19 @@ class Reads(abc.ABC):
 
     def _noted(self, key: Any, value: Any, source: Callable[[], Source]) -> Any:
         """Note what was read, the first time; a number that was read twice has not changed meanwhile."""
-        if key not in self.state.read:
-            self.state.read[key] = value
-            self.state.note(value, source())
-        return value
+        read = self.state.read
+        if key not in read:
+            read[key] = value
+            read[key] = self.state.take(value, source())
+        found = read[key]
+        return found if type(found) is ChangingNumber else value
 
     # --- attributes
 
     def attribute(self, held: Any, name: str) -> Any:
         """`held.name`."""
         state = self.state
+        held = state.pinned(held)
         if isinstance(held, Tensor):
             return self._of_tensor(held, name)
         if isinstance(held, types.ModuleType):
@@ -368,6 +371,8 @@ class Reads(abc.ABC):
     def set_attribute(self, held: Any, name: str, value: Any) -> None:
         """`held.name = value`."""
         self._may_change(held, name, "__setattr__")
+        if isinstance(held, Tensor):
+            value = self.state.pinned(value)
         if isinstance(held, Tensor) and name == "grad":
             self.set_gradient(held, value)
             return
@@ -428,11 +433,12 @@ class Reads(abc.ABC):
 
     def slice(self, start: Any, stop: Any, step: Any) -> slice:
         """`start:stop:step`."""
-        return slice(start, stop, step)
+        return slice(*map(self.state.pinned, (start, stop, step)))
 
     def item(self, held: Any, key: Any) -> Any:
         """`held[key]`."""
         state = self.state
+        key = self._known_key(key)
         if isinstance(held, Tensor):
             self._key(key)
             return held[key]
@@ -440,10 +446,10 @@ class Reads(abc.ABC):
         if isinstance(key, Tensor):
             raise NotWhole("an element of a list is chosen by a tensor")
         if kind in LISTS:
-            state.expand(held)
+            state.expand(held, but_numbers=type(key) in (int, str))
             if isinstance(held, dict):
                 self.hashed(key)
-            return held[key]
+            return state.element(held, key)
         if kind is collections.defaultdict or kind is collections.Counter:
             if state.is_outside(held):
                 raise NotWhole(f"an element of a {kind.__name__} is read")
@@ -463,6 +469,10 @@ class Reads(abc.ABC):
             return self.call(found, held, key)
         raise NotWhole(f"an element of a {kind.__name__} is read")
 
+    def _known_key(self, key: Any) -> Any:
+        """A key, of which each number is the same at each call."""
+        return tuple(map(self.state.pinned, key)) if type(key) is tuple else self.state.pinned(key)
+
     def _key(self, key: Any) -> None:
         for part in key if isinstance(key, tuple) else (key,):
             if type(part) in LISTS:
@@ -471,7 +481,9 @@ class Reads(abc.ABC):
     def set_item(self, held: Any, key: Any, value: Any) -> None:
         """`held[key] = value`."""
         state = self.state
+        key = self._known_key(key)
         if isinstance(held, Tensor):
+            value = state.pinned(value)
             self._key(key)
             if self.stands_for_number(value):
                 # The tensor decides the dtype, whatever the number is.
@@ -486,7 +498,7 @@ class Reads(abc.ABC):
             outside = state.is_outside(held)
             if outside:
                 if not isinstance(held, dict):
-                    state.expand(held)
+                    state.expand(held, but_numbers=type(key) is int)
                 if isinstance(key, slice) and isinstance(held, list):
                     value = list(self.iterate(value))  # as it is now
                 if type(key) not in CONSTANTS:
@@ -494,6 +506,7 @@ class Reads(abc.ABC):
                 state.journal.before(held)
             held[key] = value
             if outside:
+                state.changing_elements.get(id(held), {}).pop(state.place(held, key), None)
                 state.effect("set_item", held, key, value)
             return
         if isinstance(held, np.ndarray) and not state.is_outside(held) and not isinstance(value, Tensor):
@@ -524,6 +537,7 @@ class Reads(abc.ABC):
 
     def contains(self, value: Any, held: Any) -> bool:
         """`value in held`."""
+        value = self.state.pinned(value)
         self.safe(value, "in")
         self.not_a_view(held)
         if isinstance(held, Layer):
@@ -613,7 +627,7 @@ class Reads(abc.ABC):
         for value in args:
             if self._is_made(value) and not state.is_number(value._value):
                 shown.append(snapshot(value))
-            elif type(value) in CONSTANTS:
+            elif type(value) in CONSTANTS or type(value) is ChangingNumber:
                 shown.append(value)
             elif self.has_plain_text(value):
                 shown.append(str(value))
@@ -625,6 +639,8 @@ class Reads(abc.ABC):
         """A condition, whose truth is asked for next."""
         if value is True or value is False or value is None:
             return value
+        if type(value) is ChangingNumber:
+            return self.state.computed(bool, value)
         if isinstance(value, Tensor):
             if id(value) in self.state.outside_tensors and not self.state.flow:
                 raise NotWhole("a condition is a tensor", decided=True)
@@ -646,6 +662,8 @@ class Reads(abc.ABC):
 
     def operator(self, name: str, *operands: Any) -> Any:
         """An operator of Python's on operands that do no more than compute by it."""
+        if any(type(value) is ChangingNumber for value in operands):
+            return changing.operator(self, name, operands)
         first = operands[0]
         for value in operands:
             self.safe(value, name)
@@ -698,6 +716,7 @@ class Reads(abc.ABC):
 
     def shown(self, value: Any) -> Any:
         """A value whose text is asked for."""
+        value = self.state.pinned(value)
         if self.has_plain_text(value):
             return value
         raise NotWhole(f"the text of a {type(value).__name__} is asked for")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from typing import Any
+from collections.abc import Callable, Container
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,14 +14,14 @@ from polyreme.ir.diagnostics import Location, caller_location
 from polyreme.jit.capture.effects import Journal
 from polyreme.jit.capture.instrument import NoTwin, twin_of
 from polyreme.jit.capture.kinds import CONSTANTS, FUNCTIONS, LISTS, PLAIN_VALUES, has_operators, is_enumeration
-from polyreme.jit.capture.sources import Attribute, Fixed, Guard, Item, Source
+from polyreme.jit.capture.sources import Applied, Attribute, Fixed, Guard, Item, Source
 from polyreme.jit.structure import exactly
 from polyreme.nn.layer import Layer
 from polyreme.nn.tables import Table
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["NotWhole", "Watched", "is_counted"]
+__all__ = ["ChangingNumber", "NotWhole", "NumbersChange", "Watched", "is_counted"]
 
 MOST_ELEMENTS = 4096  # of containers that are guarded, all together
 MOST_BYTES = 1 << 16  # of arrays whose contents are guarded
@@ -36,17 +37,61 @@ class NotWhole(BaseException):
         super().__init__(reason)
         self.reason = reason
         self.decided = decided
+        self.by_numbers = False  # whether the function met a `ChangingNumber`: with constants in their places it may be one program
         self.placed = location is not None
         self.location = caller_location() if location is None else location
+
+
+class NumbersChange(Exception):
+    """A function gives numbers that it reads, called like this, other values: those are others at the next call."""
+
+    def __init__(self, names: frozenset[str]):
+        super().__init__(names)
+        self.names = names
+
+
+class ChangingNumber:
+    """A whole number or a float of Python's that is another one at each call, such as a counter of steps: what it is in the call that is
+    captured, and where it is found. `changing.py` says what becomes of it; whoever else looks at it ends the capture.
+    """
+
+    __slots__ = ("source", "value")
+
+    def __init__(self, value: int | float, source: Source):
+        self.value = value
+        self.source = source
+
+    def _is_looked_at(self, *_: Any) -> NoReturn:
+        raise NotWhole(f"'{self.source.said()}', which is another at call after call, is looked at by code that is not watched")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _is_looked_at
+    __hash__ = __bool__ = __int__ = __float__ = __index__ = __str__ = __format__ = _is_looked_at
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _is_looked_at
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __round__ = _is_looked_at
+    __array__ = _is_looked_at
 
 
 class Watched:
     """One capture: what it has read, with guards, and what it has written."""
 
-    def __init__(self, flow: bool = False, as_one_program: bool = False, stands_alone: bool = False) -> None:
+    def __init__(
+        self,
+        flow: bool = False,
+        as_one_program: bool = False,
+        stands_alone: bool = False,
+        moving: Container[str] = (),
+        with_numbers: bool = False,
+    ) -> None:
         """With `flow` what tensors decide becomes branches and loops; `as_one_program` numbers among it may leave the function as tensors.
-        A program that `stands_alone`, as it is saved, does nothing outside of itself.
+        A program that `stands_alone`, as it is saved, does nothing outside of itself. What is called as in `moving` was another one at
+        another call: numbers there are a `ChangingNumber` each, `with_numbers`.
         """
+        self.moving = moving
+        self.with_numbers = with_numbers
+        self.changing = False  # whether there is one
+        # For each container, elements that change at each call, which nobody has looked at otherwise yet.
+        self.changing_elements: dict[int, dict[Any, ChangingNumber]] = {}
+        self.number_tensors: dict[tuple[int, Any], Tensor] = {}  # what of them is an argument, by dtype
         self.stands_alone = stands_alone
         self.flow = flow
         self.as_one_program = as_one_program
@@ -160,6 +205,43 @@ class Watched:
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
         return value
 
+    def take(self, value: Any, source: Source, changes: bool = False) -> Any:
+        """As `note`, of what the watched function itself reads: a number that is another one at each call (which is known of some) is known
+        as such.
+        """
+        if type(value) in (int, float) and self.with_numbers and (changes or source.said() in self.moving):
+            return self.changing_number(value, source)
+        return self.note(value, source)
+
+    def changing_number(self, value: int | float, source: Source) -> ChangingNumber:
+        """A number that is read, or computed, anew at each call."""
+        made = ChangingNumber(value, source)
+        self.changing = True
+        self._register(made, source)
+        self.guard(source, "{0}.__class__ is {1}", type(value), message=f"is a {type(value).__name__}")
+        return made
+
+    def computed(self, function: Callable[..., Any], *operands: Any) -> Any:
+        """`function` of numbers, which looks at nothing else: a number that Python computes before each run. What is none is a guard."""
+        value = function(*[v.value if type(v) is ChangingNumber else v for v in operands])
+        source = Applied(function, tuple([v.source if type(v) is ChangingNumber else v for v in operands]))
+        return self.changing_number(value, source) if type(value) in (int, float) else self.note(value, source)
+
+    def pinned(self, value: Any) -> Any:
+        """The value, which is the same at each call from here on."""
+        return self.note(value.value, value.source) if type(value) is ChangingNumber else value
+
+    def element(self, held: Any, key: Any) -> Any:
+        """`held[key]`, of a list or dict that was expanded with `but_numbers`."""
+        found = self.changing_elements.get(id(held))
+        if found and type(key) in (int, str) and (place := self.place(held, key)) in found:
+            return found[place]
+        return held[key]
+
+    def place(self, held: Any, key: Any) -> Any:
+        """The key, which counts from the beginning of a list."""
+        return key + len(held) if type(key) is int and key < 0 and not isinstance(held, dict) else key
+
     def check_operators(self, value: Any, source: Source) -> None:
         """What numbers, texts and tuples do by operators is known, unless their class says it."""
         if isinstance(value, PLAIN_VALUES) and type(value) not in PLAIN_VALUES and has_operators(type(value)):
@@ -221,10 +303,16 @@ class Watched:
             for value in held.values() if isinstance(held, dict) else held:
                 self.expand_deep(value)
 
-    def expand(self, held: Any) -> Any:
-        """Guard the contents of a list, dict or set from outside, as they were before the function changed them."""
+    def expand(self, held: Any, but_numbers: bool = False) -> Any:
+        """Guard the contents of a list, dict or set from outside, as they were before the function changed them; `but_numbers` those that
+        change at each call are left to `element`.
+        """
+        if not but_numbers:
+            for number in self.changing_elements.pop(id(held), {}).values():
+                self.pinned(number)
         if type(held) not in LISTS or id(held) in self.expanded or (source := self.sources.get(id(held))) is None:
             return held
+        but_numbers = but_numbers and id(held) not in self.journal.kept
         self.expanded.add(id(held))
         contents = self.journal.original(held)
         self.elements += len(contents)
@@ -241,7 +329,7 @@ class Watched:
                 raise NotWhole(f"'{source.said()}' has keys that are no numbers or texts")
             self._guard_exactly(source, keys, f"has the keys {keys}")
             for key in keys:
-                self.note(contents[key], Item(source, key))
+                self._note_element(held, key, contents[key], Item(source, key), but_numbers)
         elif isinstance(held, set):
             if not all(type(e) in CONSTANTS for e in contents):
                 raise NotWhole(f"'{source.said()}' has elements that are no numbers or texts")
@@ -250,8 +338,13 @@ class Watched:
         else:
             self.guard(source, "len({0}) == {1}", len(contents), message=f"has {len(contents)} elements")
             for i, element in enumerate(contents):
-                self.note(element, Item(source, i))
+                self._note_element(held, i, element, Item(source, i), but_numbers)
         return held
+
+    def _note_element(self, held: Any, key: Any, value: Any, source: Source, may_change: bool) -> None:
+        taken = self.take(value, source) if may_change and type(key) in (int, str) else self.note(value, source)
+        if type(taken) is ChangingNumber:
+            self.changing_elements.setdefault(id(held), {})[key] = taken
 
     def _guard_exactly(self, source: Source, elements: list[Any], message: str) -> None:
         """Guard the keys of a dict, or the elements of a set."""
