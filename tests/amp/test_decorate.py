@@ -175,3 +175,43 @@ def test_mistakes_of_decorate_are_errors() -> None:
     with pytest.raises(RuntimeError, match="decorate it first"):
         paddle.amp.decorate(paddle.DataParallel(net), level="O2")
     assert net.weight.dtype == paddle.float32
+
+
+def the_net() -> Any:
+    paddle.seed(4)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1D(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_static_program_trains_a_decorated_net() -> None:
+    rng = np.random.default_rng(2)
+    batches = [(rng.normal(size=(6, 4)).astype("float32"), rng.integers(0, 3, (6, 1))) for _ in range(4)]
+    net, adam = the_net(), None
+    net, adam = paddle.amp.decorate(net, paddle.optimizer.AdamW(0.05, parameters=net.parameters()), level="O2", dtype="bfloat16")
+    wanted = []
+    for x, y in batches:
+        with paddle.amp.auto_cast(level="O2", dtype="bfloat16"):
+            loss = nn.functional.cross_entropy(net(paddle.to_tensor(x)), paddle.to_tensor(y))
+        loss.backward()
+        adam.step()
+        adam.clear_grad()
+        wanted.append(float(loss))
+    paddle.enable_static()
+    try:
+        main, startup = paddle.static.Program(), paddle.static.Program()
+        with paddle.static.program_guard(main, startup):
+            x, y = paddle.static.data("x", [None, 4]), paddle.static.data("y", [None, 1], "int64")
+            net = the_net()
+            net, adam = paddle.amp.decorate(net, paddle.optimizer.AdamW(0.05, parameters=net.parameters()), level="O2", dtype="bfloat16")
+            with paddle.amp.auto_cast(level="O2", dtype="bfloat16"):
+                loss = nn.functional.cross_entropy(net(x), y)
+            adam.minimize(loss)
+            with pytest.raises(ValueError, match=r"expected '.*' to become float64 before it is used"):
+                net.to(dtype="float64")
+        assert [p.dtype.name for p in net.parameters()] == ["bfloat16"] * 2 + ["float32"] * 2 + ["bfloat16"] * 2
+        executor = paddle.static.Executor()
+        executor.run(startup)
+        found = [float(executor.run(main, feed={"x": a, "y": b}, fetch_list=[loss])[0]) for a, b in batches]
+    finally:
+        paddle.disable_static()
+    assert found == pytest.approx(wanted, abs=0.02)

@@ -83,7 +83,7 @@ def losses(
     return [float(step(paddle.to_tensor(x), paddle.to_tensor(y))) for x, y in batches(name, steps)]
 
 
-def static_losses(paddle: Any, name: str, steps: int = STEPS) -> list[float]:
+def static_losses(paddle: Any, name: str, steps: int = STEPS, level: str = "O0", dtype: str = "bfloat16") -> list[float]:
     """The same by a static Program."""
     paddle.enable_static()
     try:
@@ -92,8 +92,12 @@ def static_losses(paddle: Any, name: str, steps: int = STEPS) -> list[float]:
         with paddle.static.program_guard(main, startup):
             x = paddle.static.data("x", [None, 1, 28, 28] if name == "digits" else [4, 10], "float32" if name == "digits" else "int64")
             y = paddle.static.data("y", [None, 1] if name == "digits" else [4, 10, 1], "int64")
-            loss = paddle.nn.functional.cross_entropy(net_of(paddle, name)(x), y)
-            optimizer_of(paddle, name, None).minimize(loss)
+            net, optimizer = net_of(paddle, name), optimizer_of(paddle, name, None)
+            if level == "O2":
+                net, optimizer = paddle.amp.decorate(net, optimizer, level="O2", dtype=dtype)
+            with paddle.amp.auto_cast(enable=level != "O0", level=level if level != "O0" else "O1", dtype=dtype):
+                loss = paddle.nn.functional.cross_entropy(net(x), y)
+            optimizer.minimize(loss)
         executor = paddle.static.Executor()
         executor.run(startup)
         return [float(executor.run(main, feed={"x": a, "y": b}, fetch_list=[loss])[0]) for a, b in batches(name, steps)]

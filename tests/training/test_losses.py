@@ -59,7 +59,8 @@ def test_two_hundred_steps_keep_the_losses_of_paddle(name: str, wanted: Any) -> 
 @pytest.mark.parametrize("level", ["O1", "O2"])
 @pytest.mark.parametrize("name", NETS)
 def test_two_hundred_steps_in_mixed_precision_keep_the_losses_of_paddle(name: str, level: str, wanted: Any) -> None:
-    for way in (lambda function: function, compiled):
-        found = losses(paddle, name, compiled=way, level=level)
+    ways = [lambda: losses(paddle, name, level=level), lambda: losses(paddle, name, compiled=compiled, level=level)]
+    for way in (*ways, lambda: static_losses(paddle, name, level=level)):
+        found = way()
         assert found != list(wanted[name])
         compare(found, wanted[name], *OF_BFLOAT16)
