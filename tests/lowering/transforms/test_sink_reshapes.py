@@ -16,12 +16,12 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
 
 
-def reshaped_product(added: Any) -> tuple[Module, list[Any]]:
-    """`main` adds what `added(builder, argument)` makes to a product of 6 rows that is reshaped to [2, 3, 4]; the argument is [2, 3, 4]."""
-    types = [TensorType(s, f32) for s in ((6, 5), (4, 5), (2, 3, 4))]
+def reshaped_product(added: Any, lanes: int = 4) -> tuple[Module, list[Any]]:
+    """`main` adds what `added(builder, argument)` makes to a product of 6 rows that is reshaped to [2, 3, lanes], the argument's shape."""
+    types = [TensorType(s, f32) for s in ((6, 5), (lanes, 5), (2, 3, lanes))]
     main = Func.empty("main", types, arg_names=("x", "w", "r"), arg_roles=("input",) * 3)
     b = Builder.at_end(main.block)
-    y = b(tensor.Reshape, b(tensor.Contract, *main.args[:2], spec="rk,ok->ro"), shape=(2, 3, 4))
+    y = b(tensor.Reshape, b(tensor.Contract, *main.args[:2], spec="rk,ok->ro"), shape=(2, 3, lanes))
     b.insert(Return([b(tensor.Map, y, added(b, main.args[2]), fn="add")]))
     module = Module.empty()
     module.block.append(main.finish())
@@ -35,8 +35,6 @@ ADDED = {
     "one number for a vector along the last axis": (lambda b, r: b(tensor.Full, value=3.0, shape=(1, 1, 4), dtype=f32), True),
     "one number": (lambda b, r: b(tensor.Full, value=3.0, shape=(), dtype=f32), True),
     "what varies along part of the rows": (lambda b, r: b(tensor.Constant, value=np.arange(3, dtype=np.float32).reshape(1, 3, 1)), False),
-    "what is computed for it alone, element by element": (lambda b, r: b(tensor.Map, b(tensor.Map, r, fn="neg"), r, fn="mul"), True),
-    "what is computed for it alone in another way": (lambda b, r: b(tensor.Map, b(tensor.Reverse, r, axes=(2,)), fn="neg"), False),
 }
 
 
@@ -50,6 +48,25 @@ def test_a_map_goes_in_front_of_the_reshape_where_its_other_operand_can_follow(w
     np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
     last = module.function().block.terminator.operands[0].producer()
     assert isinstance(last, tensor.Reshape) == sinks
+    assert all(op.is_used for op in module.function().block if isinstance(op, (tensor.Map, tensor.Reshape)))
+
+
+COMPUTED = {
+    "element by element": (lambda b, r: b(tensor.Map, b(tensor.Map, r, fn="neg"), r, fn="mul"), 16, True),
+    "for short rows": (lambda b, r: b(tensor.Map, r, fn="neg"), 15, False),
+    "in another way": (lambda b, r: b(tensor.Map, b(tensor.Reverse, r, axes=(2,)), fn="neg"), 16, False),
+}
+
+
+@pytest.mark.parametrize("how", COMPUTED)
+def test_what_is_computed_of_memory_for_a_map_alone_goes_along(how: str) -> None:
+    added, lanes, sinks = COMPUTED[how]
+    module, inputs = reshaped_product(added, lanes)
+    before = evaluate(module, inputs)[0]
+    SinkReshapes().run(module)
+    verify(module)
+    np.testing.assert_array_equal(evaluate(module, inputs)[0], before)
+    assert isinstance(module.function().block.terminator.operands[0].producer(), tensor.Reshape) == sinks
     assert all(op.is_used for op in module.function().block if isinstance(op, (tensor.Map, tensor.Reshape)))
 
 
