@@ -452,9 +452,21 @@ def _gather(converter: _LayoutConverter, op: tensor.Gather, b: Builder) -> _Vers
 @_rule(tensor.Transpose)
 def _transpose(converter: _LayoutConverter, op: tensor.Transpose, b: Builder) -> _Version | None:
     if op.x not in converter.versions:
-        return None
+        # What a product, or a sum of its parts, gives pixel by pixel is as a convolution gives it.
+        return _Version(op.x, op.perm) if _moves_channels_first(op) and _is_made_by_pixels(op.x) else None
     x, perm = converter.versions[op.x]
     return _Version(x, tuple(perm[i] for i in op.perm))
+
+
+def _moves_channels_first(op: tensor.Transpose) -> bool:
+    rank = len(op.perm)
+    return rank > 2 and op.perm == (0, rank - 1, *range(1, rank - 1))
+
+
+def _is_made_by_pixels(x: Value) -> bool:
+    while isinstance(op := x.producer(), (tensor.Reshape, tensor.Slice)):
+        x = op.x
+    return isinstance(op, (tensor.Contract, tensor.Fold))
 
 
 @_rule(tensor.Reshape)

@@ -381,3 +381,26 @@ def test_a_step_of_training_is_turned_where_winograds_algorithm_does_most_of_it(
     inputs = [rng.standard_normal(t.shape) for t in (pixels, weights)]  # type: ignore[arg-type]
     for expected, got in zip(evaluate(module.function("main"), inputs), evaluate(made.function("main"), inputs), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+def test_what_a_product_or_a_fold_gives_pixel_by_pixel_stays_so_up_to_the_next_convolution() -> None:
+    """As convolutions are that are products of patches, and their adjoints."""
+    shapes: tuple[tuple[int, ...], ...] = ((128, 20), (20, 12), (2, 8, 7, 12, 2, 2), (24, 12, 3, 3))
+    main = Func.empty("main", [TensorType(s, f64) for s in shapes], arg_names=["p", "w", "q", "v"], arg_roles=("input", "state") * 2)
+    b = Builder.at_end(main.block)
+    p, w, q, v = main.args
+    product = b(tensor.Reshape, b(tensor.Contract, p, w, spec="rk,ko->ro"), shape=(2, 8, 8, 12))
+    folded = b(tensor.Fold, q, axes=(1, 2), sizes=(9, 8), strides=(1, 1), dilations=(1, 1))
+    part = b(tensor.Slice, folded, starts=(0, 1, 0, 0), stops=(2, 9, 8, 12), strides=(1, 1, 1, 1))
+    planes = [b(tensor.Transpose, x, perm=(0, 3, 1, 2)) for x in (product, part)]
+    y = b(tensor.Map, b(tensor.Map, *planes, fn="mul"), fn="neg")
+    windows = b(tensor.Window, y, axes=(2, 3), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
+    result = b(tensor.Contract, windows, v, spec="NCabmn,OCmn->NOab")
+    b.insert(Return([b(tensor.Reduce, result, fn="add", axes=(2, 3))]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape) for shape in shapes]
+    after = turned(module)
+    np.testing.assert_allclose(evaluate(after, inputs)[0], evaluate(module, inputs)[0])
+    assert count(after, tensor.Transpose) == 0
