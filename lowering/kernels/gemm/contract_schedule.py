@@ -64,6 +64,11 @@ MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
 # One row does not prefetch B if a thread's share of it is at most so many times L2: most of it is resident.
 L2_SLACK = 1.25
 
+# An epilogue that reads more than so many times L2 where it writes its results, which takes this part of the products' time at least, goes
+# so many rows at a time through all panels, if these fit into 5 / 8 of L2: the lines of such rows are so few streams that the machine
+# prefetches them itself. A step of training reads weights and their averages so while it updates them.
+MEMORY_OF_RESULTS, SHARE_OF_MEMORY, ROWS_OF_STREAMS, PANELS_BESIDE_STREAMS = 2, 1 / 4, 4, 5 / 8
+
 PACKED, LOCAL = "packed", "packed by each task"
 
 
@@ -241,7 +246,11 @@ class _ProductChoices:
         self.transposes_panels = transposes and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
         # How B is packed while it is multiplied, if it is.
         self.double_buffer = plan_double_buffer(product, self._l3_is_slow) if self._pays_to_pack else None
-        if self.double_buffer is not None:
+        if self._streams_results:
+            self.double_buffer = None
+            ranked = rank_tiles(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
+            self.tile = next((tile for tile in ranked if tile[0] == ROWS_OF_STREAMS), self.tile)
+        elif self.double_buffer is not None:
             self.tile = self.double_buffer.tile
         elif self.transposes_panels:
             # Narrow, so that B's rows to transpose are few pages at a time; tall, since B is read from L2 once for each tile.
@@ -342,6 +351,22 @@ class _ProductChoices:
             return False
         return not self._is_known
 
+    @property
+    def _streams_results(self) -> bool:
+        """Whether the epilogue reads what comes from memory where it writes its results, while all of B stays in L2."""
+        p, target = self.p, self.p.request.target
+        if not (isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)) or self.outer or self._is_known:
+            return False
+        if not target.hardware_prefetch or self.lanes == 1 or p.word_letter is not None or p.is_narrow or p.epilogue.pools:
+            return False
+        if p.out[-1] != self.lane or self.m < MIN_ROWS_TO_PACK_L2_PANEL:
+            return False
+        read, written = (sum(element_type(v.type).bytes for v in of) for of in (p.epilogue.residuals, p.epilogue.values))
+        if (read + written) / target.memory_bytes_per_cycle < SHARE_OF_MEMORY * self.k / (self.lanes * target.multiply_adds):
+            return False
+        panels = self.k * -(-self.n // self.lanes) * self.lanes * p.dtype.bytes
+        return read * self.m * self.n > MEMORY_OF_RESULTS * target.caches[1] and panels <= PANELS_BESIDE_STREAMS * target.caches[1]
+
     # --- where B comes from
 
     @property
@@ -419,7 +444,7 @@ class _ProductChoices:
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
         """Whether each task packs its panels into its own memory, which stays in L2. B is then read once, and never written back."""
-        if self._is_known or self.p.is_narrow:
+        if self._is_known or self.p.is_narrow or self._streams_results:
             return False
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
             return False
@@ -542,6 +567,8 @@ class _ProductChoices:
         if panels is None or local or not isinstance(self.m, int):
             return None
         rows, depth = self.tile[0], self._depth(panels, local)
+        if self._streams_results and rows <= ROWS_OF_STREAMS and depth is None:
+            return rows
         if self.m >= PIECES * MIN_ROWS_OF_TASK * 2 and self._panels_stay_in_l2(panels) and depth is None:
             sizes = range(-(-MIN_ROWS_OF_TASK // rows) * rows, MAX_ROWS_OF_TASK + 1, rows)
             # What the busier one of two threads has to do, and the larger piece of equal ones.

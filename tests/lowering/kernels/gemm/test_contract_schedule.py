@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from polyreme.ir.dims import symbol
 from polyreme.ir.passes import PassManager, Stage
+from polyreme.ir.types import f32
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.gemm.contract_schedule import schedule_product
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import find_product
-from polyreme.lowering.machines.targets import TARGETS
+from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.schedule.bufferize import TensorToKernel
 from tests.lowering.kernels.gemm.test_matrix_products import Case
+from tests.lowering.products import check_native
 
 N = symbol("N")
 PLAIN, TURNED = "mk,kn->mn", "mk,nk->mn"
 
 
-def schedule_of(case: Case, target: str) -> str:
+def schedule_of(case: Case, target: str | Target) -> str:
     texts: list[str] = []
 
     def build(request: Request) -> KernelPlan | None:
@@ -27,7 +31,7 @@ def schedule_of(case: Case, target: str) -> str:
         texts.append(str(schedule_product(found)))
         return build_contract(request)
 
-    PassManager([Stage("kernel", TensorToKernel(TARGETS[target], (build,)))]).run(case.build()[0])
+    PassManager([Stage("kernel", TensorToKernel(TARGETS[target] if isinstance(target, str) else target, (build,)))]).run(case.build()[0])
     (text,) = texts
     return text
 
@@ -76,3 +80,37 @@ CASES = {
 @pytest.mark.parametrize(("case", "target", "text"), CASES.values(), ids=CASES)
 def test_a_schedule_says_what_is_chosen(case: Case, target: str, text: str) -> None:
     assert schedule_of(case, target) == text
+
+
+# A machine that prefetches streams, with an L2 that small results exceed.
+STREAMS = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 64 << 10, 1 << 20), hardware_prefetch=True)
+BY_ROWS = "lanes = 16, packed = tiles<panels = packed, rows = 4, order = rows>"
+
+
+@pytest.mark.parametrize(
+    ("case", "by_rows"),
+    [
+        (Case("km,kn->mn", (16, 803), (16, 75), tail=True), True),
+        (Case("km,kn->mn", (16, 803), (16, 75)), False),
+        (Case("km,kn->mn", (16, 129), (16, 560), tail=True), False),
+        (Case("km,kn->mn", (64, 1803), (64, 20), tail=True), False),
+        (Case("km,kn->mn", (16, 203), (16, 700), tail=True), False),
+        (Case("km,kn->mn", (16, 803), (16, 75), constant=True, tail=True), False),
+        (Case("km,kn->nm", (16, 803), (16, 75), tail=True), False),
+    ],
+    ids=[
+        "what is read beyond L2 at the results", "nothing to read", "few rows", "long sums", "panels that leave no room", "constant panels",
+        "results whose lines go down the rows",
+    ],
+)  # fmt: skip
+def test_results_whose_memory_is_read_go_row_by_row_through_all_panels(case: Case, by_rows: bool) -> None:
+    assert (BY_ROWS in schedule_of(case, STREAMS)) == by_rows
+    assert BY_ROWS not in schedule_of(case, replace(STREAMS, hardware_prefetch=False))
+
+
+@pytest.mark.parametrize(("m", "n"), [(803, 75), (131, 290), (1001, 48), (905, 37)])
+def test_such_products_agree_with_float64_on_one_and_two_threads(m: int, n: int) -> None:
+    case = Case("km,kn->mn", (16, m), (16, n), tail=True)
+    assert "order = rows" in schedule_of(case, STREAMS)
+    module, inputs, expected = case.build()
+    check_native(module, inputs, expected, f32, replace(host(), caches=STREAMS.caches, hardware_prefetch=True))
