@@ -14,9 +14,9 @@ import numpy as np
 
 from polyreme import dtypes
 from polyreme.device import as_place
-from polyreme.ir.core import Value
 from polyreme.nn.tables import Table, note_change
 from polyreme.parameter import Parameter
+from polyreme.provided import provided
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
@@ -482,11 +482,9 @@ class Layer:
             for tensor in table.values():
                 if tensor is None or not tensor._is_initialized() or floating_only and not tensor.is_floating_point():
                     continue
-                if tensor.dtype is not wanted and (variable := _variable_of(tensor)) is not None:
-                    from polyreme.static.startup import cast_variable
-
-                    cast_variable(variable, wanted)
-                elif tensor.dtype is not wanted:
+                if provided.has("cast_variable") and provided.cast_variable(tensor, wanted):
+                    continue
+                if tensor.dtype is not wanted:
                     tensor._replace(cast(tensor.detach(), wanted))
                 if tensor._grad is not None and tensor._grad.dtype is not wanted:
                     tensor._grad = tensor._grad.detach().astype(wanted)
@@ -573,12 +571,3 @@ def _classes(excluded: Any, otherwise: tuple[type, ...]) -> tuple[type, ...]:
     if not all(isinstance(c, type) and issubclass(c, Layer) for c in classes):
         raise TypeError(f"excluded_layers should be type nn.Layer or list, but got {excluded!r}")
     return classes
-
-
-def _variable_of(tensor: Tensor) -> Any:
-    """The variable of a static Program that a tensor stands for; None for another."""
-    if isinstance(tensor._value, (np.ndarray, Value)):
-        return None
-    from polyreme.static.variable import named_variable
-
-    return named_variable(tensor)

@@ -264,8 +264,9 @@ class Optimizer(Shown, UpdateProtocol):
         return None
 
     def _rate_factor(self, parameter: Any, group: Mapping[str, Any]) -> float:
-        """What the rate is multiplied by for a parameter."""
-        return float(parameter.optimize_attr.get("learning_rate", 1.0))
+        """What the rate is multiplied by for a parameter; for a plain tensor, nothing."""
+        own = getattr(parameter, "optimize_attr", None)
+        return float(own.get("learning_rate", 1.0)) if own else 1.0
 
     def _update(self, parameter: Any, gradient: Tensor, group: dict[str, Any]) -> None:
         options = self._options_of(parameter, group)

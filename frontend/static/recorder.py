@@ -28,11 +28,11 @@ from polyreme.static.lod.travel import level_to_share
 from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.program import Block, Program
 from polyreme.static.startup import startup_parameter
-from polyreme.static.variable import Variable, named_variable
+from polyreme.static.variable import Variable, VariableError, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["RECORDER", "ProgramRecorder", "temporary", "variable_of"]
+__all__ = ["RECORDER", "ProgramRecorder", "cast_variable", "temporary", "variable_of"]
 
 
 class ProgramRecorder(Recorder):
@@ -290,3 +290,33 @@ def _inference(definition: Any, operand_types: Sequence[Any], attributes: Mappin
         return {"Out": list(definition.infer_types(given, attributes, []))}
 
     return infer
+
+
+@provides
+def cast_variable(tensor: Any, dtype: dtypes.dtype) -> bool:
+    """Have a persistable variable be of another dtype, in its program and in the startup program, whose operator fills it so; False for a
+    tensor that is none.
+
+    A `VariableError` for one that operators read already: these have been made for the dtype that it has.
+    """
+    variable = named_variable(tensor)
+    if variable is None:
+        return False
+    if variable.dtype is dtype:
+        return True
+    block = variable.block
+    if any(variable.name in op.input_arg_names for op in block.ops):
+        raise VariableError(
+            f"expected '{variable.name}' to become {dtype.name} before it is used but operators of the program read it; cast the model, or "
+            "decorate it, before it is called",
+            caller_location(),
+        )
+    first = default_startup_program().global_block()
+    for there in (variable, *([first.vars[variable.name]] if first.has_var(variable.name) else [])):
+        there.set_type(TensorType(there._type.shape if there._type is not None else (), dtype.scalar))
+    for op in first.ops:
+        if variable.name in op.output_arg_names and "dtype" in op.attrs:
+            op.attrs["dtype"] = dtype.name
+    block.program.touch()
+    first.program.touch()
+    return True

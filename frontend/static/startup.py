@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyreme.dtypes import dtype
-from polyreme.ir.diagnostics import caller_location
-from polyreme.ir.types import TensorType
 from polyreme.nn import initializer as init
-from polyreme.static.current import default_startup_program
 from polyreme.static.kinds import HOST, Arrays
 from polyreme.static.operator import Operator
-from polyreme.static.variable import Parameter, Variable, VariableError
+from polyreme.static.variable import Parameter, Variable
 
 if TYPE_CHECKING:
     from polyreme.static.program import Block
 
-__all__ = ["cast_variable", "initialize", "startup_constant", "startup_parameter"]
+__all__ = ["initialize", "startup_constant", "startup_parameter"]
 
 # Derived initializers stand in front of what they derive from.
 _TYPES: tuple[tuple[type, str], ...] = (
@@ -63,28 +59,6 @@ def startup_parameter(main: Block, startup: Block, name: str, shape: tuple[int, 
     if not startup.has_var(name):
         initialize(startup.create_parameter(name, shape, dtype), initializer, startup)
     return parameter
-
-
-def cast_variable(variable: Variable, dtype: dtype) -> None:
-    """Have a persistable variable be of another dtype, in its program and in the startup program, whose operator fills it so.
-
-    A `VariableError` for one that operators read already: these have been made for the dtype that it has.
-    """
-    block = variable.block
-    if any(variable.name in op.input_arg_names for op in block.ops):
-        raise VariableError(
-            f"expected '{variable.name}' to become {dtype.name} before it is used but operators of the program read it; cast the model, or "
-            "decorate it, before it is called",
-            caller_location(),
-        )
-    first = default_startup_program().global_block()
-    for there in (variable, *([first.vars[variable.name]] if first.has_var(variable.name) else [])):
-        there.set_type(TensorType(there._type.shape if there._type is not None else (), dtype.scalar))
-    for op in first.ops:
-        if variable.name in op.output_arg_names and "dtype" in op.attrs:
-            op.attrs["dtype"] = dtype.name
-    block.program.touch()
-    first.program.touch()
 
 
 def startup_constant(main: Block, startup: Block, name: str, shape: Any, dtype: Any, value: float, stop_gradient: bool = True) -> Variable:

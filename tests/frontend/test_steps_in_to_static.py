@@ -619,3 +619,19 @@ def test_equal_elements_share_the_gradient_of_a_median_in_compiled_functions_too
     for values in ([2.0, 9.0, 2.0, 2.0], [3.0, 3.0, 1.0, 7.0], [1.0, 2.0, 3.0, 4.0], [2.0, 2.0, float("nan"), 2.0]):
         assert gradient(compiled, values) == gradient(function, values)
     assert gradient(compiled, [2.0, 9.0, 2.0, 2.0]) == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_plain_tensor_may_be_optimized(compiled: bool) -> None:
+    weight = paddle.to_tensor([[1.0, 2.0], [3.0, 4.0]], stop_gradient=False)
+    optimizer = paddle.optimizer.SGD(0.1, parameters=[weight], weight_decay=0.5)
+
+    def step(x: Any) -> Any:
+        loss = (x @ weight).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    function: Any = paddle.jit.to_static(step, full_graph=True) if compiled else step
+    assert [float(function(paddle.ones([1, 2]))) for _ in range(2)] == pytest.approx([10.0, 9.1])

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from polyreme.ir.types import ScalarType
-from polyreme.jit.capture.sources import Applied
+from polyreme.jit.capture.sources import FunctionOf
 from polyreme.jit.capture.watched import ChangingNumber, Watched
 from polyreme.math.common import cast_to, floating, scalar_dtype
 from polyreme.tensor import Tensor
@@ -54,7 +54,7 @@ def as_tensor(state: Watched, number: ChangingNumber, dtype: ScalarType) -> Tens
     key = id(number), dtype
     if key not in state.number_tensors:
         made = _tensor_of(number.value, dtype)
-        state.number_tensors[key] = state.note(made, Applied(_tensor_of, (number.source, dtype)))
+        state.number_tensors[key] = state.note(made, FunctionOf(_tensor_of, (number.source, dtype)))
     return state.number_tensors[key]
 
 

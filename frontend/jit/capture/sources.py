@@ -14,7 +14,7 @@ from typing import Any
 from polyreme.ir.python.records import dataclass
 from polyreme.nn.tables import structure_version
 
-__all__ = ["Applied", "Argument", "Attribute", "ClosureVariable", "Computed", "Fixed", "Global", "Guards", "Item", "Source"]
+__all__ = ["FunctionOf", "Argument", "Attribute", "ClosureVariable", "Computed", "Fixed", "Global", "Guards", "Item", "Source"]
 
 
 class Source(ABC):
@@ -75,7 +75,7 @@ class Computed(Source):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Applied(Source):
+class FunctionOf(Source):
     """What a function that looks at nothing else gives of values at other sources, and of constants."""
 
     function: Callable[..., Any]
@@ -248,7 +248,7 @@ def _compile(guards: list[Guard], fetched: list[Source]) -> Callable[[Any], Any]
         if name is None:
             before = source.before()
             parent = variable(before) if before is not None else ""
-            if isinstance(source, Applied):
+            if isinstance(source, FunctionOf):
                 parent = ", ".join(variable(part) if isinstance(part, Source) else constant(part) for part in source.parts)
             text = source.text(parent, constant)
             if text in ("given",) or text in constants:

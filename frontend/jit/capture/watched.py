@@ -14,7 +14,7 @@ from polyreme.ir.diagnostics import Location, caller_location
 from polyreme.jit.capture.effects import Journal
 from polyreme.jit.capture.instrument import NoTwin, twin_of
 from polyreme.jit.capture.kinds import CONSTANTS, FUNCTIONS, LISTS, PLAIN_VALUES, has_operators, is_enumeration
-from polyreme.jit.capture.sources import Applied, Attribute, Fixed, Guard, Item, Source
+from polyreme.jit.capture.sources import Attribute, Fixed, FunctionOf, Guard, Item, Source
 from polyreme.jit.structure import exactly
 from polyreme.nn.layer import Layer
 from polyreme.nn.tables import Table
@@ -224,7 +224,7 @@ class Watched:
     def computed(self, function: Callable[..., Any], *operands: Any) -> Any:
         """`function` of numbers, which looks at nothing else: a number that Python computes before each run. What is none is a guard."""
         value = function(*[v.value if type(v) is ChangingNumber else v for v in operands])
-        source = Applied(function, tuple([v.source if type(v) is ChangingNumber else v for v in operands]))
+        source = FunctionOf(function, tuple([v.source if type(v) is ChangingNumber else v for v in operands]))
         return self.changing_number(value, source) if type(value) in (int, float) else self.note(value, source)
 
     def pinned(self, value: Any) -> Any:
