@@ -16,12 +16,17 @@ from polyreme.lowering.machines.memory import LINE_BYTES
 
 # Elements of a cache line, which no two threads share.
 LINE = LINE_BYTES // i64.bytes
-# The record of a thread's items. How many were taken from the first one on, plus `FROM_END` times those from the last one back; how many
-# are done; then for each item one more than the position of its results, or 0.
-TAKEN, DONE, LEFT = range(3)
 FROM_END = 1 << 32
 # Items that are not open yet count as so many that were taken.
 CLOSED = 1 << 20
+
+
+class Note:
+    """The record of a thread's items: how many were `TAKEN` from the first one on, plus `FROM_END` times those from the last one back; how
+    many are `DONE`; then what they `LEFT`, for each item one more than the position of its results, or 0.
+    """
+
+    TAKEN, DONE, LEFT = range(3)
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Tickets:
 
     @staticmethod
     def elements(items: int) -> int:
-        return -(-(LEFT + items) // LINE) * LINE
+        return -(-(Note.LEFT + items) // LINE) * LINE
 
     def begin(self, thread: Index, are_open: Value) -> None:
         """No item of a thread is taken yet."""
@@ -46,7 +51,8 @@ class Tickets:
     def open(self, thread: Index) -> None:
         """Opens the items of a thread to others, if they were not open."""
         code, notes = self.code, self._notes(thread)
-        code.fetch_add(code.apply("select", self.are_open(thread), code.value(0), code.value(-CLOSED)), self.memory, code.add(notes, TAKEN))
+        opened = code.apply("select", self.are_open(thread), code.value(0), code.value(-CLOSED))
+        code.fetch_add(opened, self.memory, code.add(notes, Note.TAKEN))
 
     def are_open(self, thread: Index) -> Value:
         return self.code.apply("lt", self.code.value(self.code.mod(self._load(self._notes(thread)), FROM_END)), self.code.value(CLOSED))
@@ -59,7 +65,7 @@ class Tickets:
         """
         code = self.code
         taken = code.fetch_add(
-            code.apply("select", is_own, code.value(1), code.value(FROM_END)), self.memory, code.add(self._notes(thread), TAKEN)
+            code.apply("select", is_own, code.value(1), code.value(FROM_END)), self.memory, code.add(self._notes(thread), Note.TAKEN)
         )
         at_end = code.div(taken, FROM_END)
         at_start = code.sub(taken, code.mul(at_end, FROM_END))
@@ -69,18 +75,18 @@ class Tickets:
 
     def leave(self, thread: Index, item: Index, place: Index) -> None:
         """Notes that the results of an item, still to be combined, are at this place."""
-        self._store(self.code.add(place, 1), self.code.add(self._notes(thread), LEFT, item))
+        self._store(self.code.add(place, 1), self.code.add(self._notes(thread), Note.LEFT, item))
 
     def left(self, thread: Index, item: Index) -> Value:
         """One more than the place of an item's results that are still to be combined, or 0. It is told once."""
-        at = self.code.add(self._notes(thread), LEFT, item)
+        at = self.code.add(self._notes(thread), Note.LEFT, item)
         place = self._load(at)
         self._store(0, at)
         return place
 
     def are_done(self, thread: Index, did: Index, count: Index) -> Value:
         """Whether all items are done, with the `did` items of the caller, who then sees what the others left."""
-        before = self.code.fetch_add(did, self.memory, self.code.add(self._notes(thread), DONE))
+        before = self.code.fetch_add(did, self.memory, self.code.add(self._notes(thread), Note.DONE))
         return self.code.apply("eq", self.code.value(self.code.add(before, did)), self.code.value(count))
 
     def _notes(self, thread: Index) -> Index:

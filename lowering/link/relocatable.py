@@ -18,13 +18,27 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
-_SYMBOLS, _LOCAL, _UNDEFINED = 2, 0, 0
-# Kinds of sections: texts of symbols, relocations, what takes no bytes of the file. The first that is none of an ELF file's own.
-_TEXTS, _RELOCATIONS, _ZEROS, _RESERVED = 3, 4, 8, 0xFF00
-# What only says things of the object that it stands in: groups of sections, addresses that matter.
-_LEFT_OUT = (0x6FFF4C03,)
 _ONCE = (b".riscv.attributes",)
-_WEAK = 2
+
+
+class _Kind:
+    """Kinds of sections: symbols, their texts, relocations, what takes no bytes of the file; and what only says things of the object that
+    it stands in: addresses that matter.
+    """
+
+    SYMBOLS, TEXTS, RELOCATIONS, ZEROS, ADDRESSES = 2, 3, 4, 8, 0x6FFF4C03
+
+
+class _Place:
+    """Numbers of sections that a symbol is in: of none, and the first one that is none of the file's own."""
+
+    UNDEFINED, RESERVED = 0, 0xFF00
+
+
+class _Binding:
+    """Who sees a symbol."""
+
+    LOCAL, WEAK = 0, 2
 
 
 def own_names(objects: Mapping[str, bytes], name: str) -> dict[str, bytes]:
@@ -39,7 +53,7 @@ def defined(code: bytes) -> list[str]:
     found = []
     for at in range(table[4], table[4] + table[5], _SYMBOL.size):
         text, info, _, section, *_ = _SYMBOL.unpack_from(code, at)
-        if info >> 4 != _LOCAL and section != _UNDEFINED:
+        if info >> 4 != _Binding.LOCAL and section != _Place.UNDEFINED:
             found.append(_text(code, names[4] + text))
     return found
 
@@ -52,7 +66,7 @@ def _renamed(code: bytes, names: Collection[str], start: str) -> bytes:
     for at in range(table[4], table[4] + table[5], _SYMBOL.size):
         text, info, *rest = _SYMBOL.unpack_from(code, at)
         name = _text(code, texts[4] + text)
-        if info >> 4 != _LOCAL and name in names:
+        if info >> 4 != _Binding.LOCAL and name in names:
             _SYMBOL.pack_into(made, at, len(new), info, *rest)
             new += f"{start}{name}".encode() + b"\0"
     made += bytes(-len(made) % 16)
@@ -69,7 +83,7 @@ def _tables(code: bytes) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     fields = _HEADER.unpack_from(code)
     start, size, count = fields[6], fields[11], fields[12]
     headers = [_SECTION.unpack_from(code, start + size * i) for i in range(count)]
-    table = next(h for h in headers if h[1] == _SYMBOLS)
+    table = next(h for h in headers if h[1] == _Kind.SYMBOLS)
     return table, headers[table[6]], start + size * table[6]
 
 
@@ -106,20 +120,20 @@ class _Join:
         headers = [_SECTION.unpack_from(code, fields[6] + fields[11] * i) for i in range(fields[12])]
         texts = headers[fields[13]]
         names = [_text(code, texts[4] + header[0]).encode() for header in headers]
-        table = next(header for header in headers if header[1] == _SYMBOLS)
+        table = next(header for header in headers if header[1] == _Kind.SYMBOLS)
         taken = {section.name for section in self.sections}
         kept = [
             i for i, header in enumerate(headers)
-            if header[1] not in (0, _SYMBOLS, _TEXTS, *_LEFT_OUT) and not (names[i] in _ONCE and names[i] in taken)
+            if header[1] not in (0, _Kind.SYMBOLS, _Kind.TEXTS, _Kind.ADDRESSES) and not (names[i] in _ONCE and names[i] in taken)
         ]  # fmt: skip
         # The first section of a file is none.
         places = {number: 1 + len(self.sections) + i for i, number in enumerate(kept)}
         symbols = self._symbols(code, table, headers[table[6]], places)
         for number in kept:
             header = headers[number]
-            data = b"" if header[1] == _ZEROS else code[header[4] : header[4] + header[5]]
+            data = b"" if header[1] == _Kind.ZEROS else code[header[4] : header[4] + header[5]]
             link, info = places.get(header[6], 0), header[7]
-            if header[1] == _RELOCATIONS:
+            if header[1] == _Kind.RELOCATIONS:
                 self._relocations.append((len(self.sections), data, symbols))
                 info = places[info]
             self.sections.append(_Section(names[number], header, data, header[5], link, info))
@@ -130,16 +144,16 @@ class _Join:
         for at in range(table[4], table[4] + table[5], _SYMBOL.size):
             text, info, other, section, value, size = _SYMBOL.unpack_from(code, at)
             name = _text(code, texts[4] + text).encode()
-            place = section if section >= _RESERVED or section == _UNDEFINED else places.get(section, _UNDEFINED)
+            place = section if section >= _Place.RESERVED or section == _Place.UNDEFINED else places.get(section, _Place.UNDEFINED)
             symbol = (name, info, other, place, value, size)
-            if info >> 4 == _LOCAL:
+            if info >> 4 == _Binding.LOCAL:
                 # The first symbol of an object is none.
                 found.append(len(self._locals) if at > table[4] else -1)
                 self._locals += [symbol] if at > table[4] else []
                 continue
             found.append(name)
             known = self._globals.get(name)
-            if known is None or (place != _UNDEFINED and (known[3] == _UNDEFINED or known[1] >> 4 == _WEAK)):
+            if known is None or (place != _Place.UNDEFINED and (known[3] == _Place.UNDEFINED or known[1] >> 4 == _Binding.WEAK)):
                 self._globals[name] = symbol
                 known = known or symbol
             # Hidden where any of them is.
@@ -164,11 +178,11 @@ class _Join:
         count = len(self.sections)
         sections = [
             *self.sections,
-            _Section(b".symtab", (0, _SYMBOLS, *[0] * 6, 8, _SYMBOL.size), bytes(table), len(table), 2 + count, 1 + len(self._locals)),
-            _Section(b".strtab", (0, _TEXTS, *[0] * 6, 1, 0), bytes(texts), len(texts), 0, 0),
+            _Section(b".symtab", (0, _Kind.SYMBOLS, *[0] * 6, 8, _SYMBOL.size), bytes(table), len(table), 2 + count, 1 + len(self._locals)),
+            _Section(b".strtab", (0, _Kind.TEXTS, *[0] * 6, 1, 0), bytes(texts), len(texts), 0, 0),
         ]
         called = b"\0" + b"\0".join(dict.fromkeys((*(section.name for section in sections), b".shstrtab"))) + b"\0"
-        sections.append(_Section(b".shstrtab", (0, _TEXTS, *[0] * 6, 1, 0), called, len(called), 0, 0))
+        sections.append(_Section(b".shstrtab", (0, _Kind.TEXTS, *[0] * 6, 1, 0), called, len(called), 0, 0))
         parts, headers, at = [], [bytes(_SECTION.size)], _HEADER.size
         for section in sections:
             fields = section.fields

@@ -38,7 +38,7 @@ from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.gemm.strassen_pipelined import CONTINUES, VARIABLES, PipelinedWork, WorkOwner
+from polyreme.lowering.kernels.gemm.strassen_pipelined import PipelinedWork, State, WorkOwner
 from polyreme.lowering.kernels.gemm.strassen_plan import (
     Cut,
     Matrices,
@@ -201,9 +201,9 @@ class StrassenBuilder:
         with code.loop(0, threads, name="thread") as each:
             tickets.begin(each.iv, _RunsOf(code, cut, threads, each.iv).are_one)
         with code.parallel(threads, name="thread") as thread:
-            variables = Variables.of(code, VARIABLES)
-            for which in range(VARIABLES):
-                variables.set(which, int(which == CONTINUES))
+            variables = Variables.of(code, State.COUNT)
+            for which in range(State.COUNT):
+                variables.set(which, int(which == State.CONTINUES))
             with code.loop(0, threads, name="away") as away:
                 owner = code.value(code.mod(code.add(thread, away.iv), threads))
                 is_own = code.apply("eq", away.iv, code.value(0))
@@ -215,7 +215,8 @@ class StrassenBuilder:
                 ) as piece:
                     first, end = runs.groups_of(piece.iv)
                     begin = code.apply("select", is_own, code.value(first), code.value(runs.last_run))
-                    with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(CONTINUES)):
+                    step, goes_on = cut.groups_of_thread, State.CONTINUES
+                    with code.loop(begin, end, step=step, name="group") as group, code.when(variables.is_on(goes_on)):
                         groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
                         is_last = code.apply(
                             "and",

@@ -34,14 +34,17 @@ from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 VectorWork = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
-# A thread's state. Whether it goes on after its own items; whether the run has more items, how many it did, and the current one; which two
-# outer products it has combinations for.
-CONTINUES, MORE, DID, ITEM, MADE = range(5)
-# Of the panels that it makes: the item whose first panel it has, and which half of the buffer is multiplied next.
-HAS, PANEL = MADE + 2, MADE + 3
-VARIABLES = PANEL + 1
 # One in fixed point, for quotients of small numbers.
 ONE = 1 << 20
+
+
+class State:
+    """Which of a thread's `COUNT` variables is what. Whether it `CONTINUES` after its own items; whether the run has `MORE` items, how many
+    it `DID`, and the current `ITEM`; which two outer products it has `MADE` combinations for. Of the panels that it makes: the item whose
+    first one it `HAS`, and which half of the buffer, `PANEL`, is multiplied next.
+    """
+
+    CONTINUES, MORE, DID, ITEM, MADE, _, HAS, PANEL, COUNT = range(9)
 
 
 @dataclass(frozen=True)
@@ -91,47 +94,47 @@ class PipelinedWork:
         """The items of the run that are the thread's, or that it steals from another one."""
         code, run, variables = self.code, self.share, self.variables
         items = code.value(code.mul(self.groups, self.outer.products))
-        for which, x in ((MORE, 1), (DID, 0)):
+        for which, x in ((State.MORE, 1), (State.DID, 0)):
             variables.set(which, x)
         with code.when(code.apply("and", run.is_own, run.is_shared)):
             run.tickets.open(run.owner)
             # Not before all items are done: until then this thread's memory is in use.
-            variables.set(CONTINUES, 0)
-        with code.loop(0, items, name="ticket") as ticket, code.when(variables.is_on(MORE)):
-            variables.set(ITEM, ticket.iv)
+            variables.set(State.CONTINUES, 0)
+        with code.loop(0, items, name="ticket") as ticket, code.when(variables.is_on(State.MORE)):
+            variables.set(State.ITEM, ticket.iv)
             with code.when(run.is_shared):
                 self._take(items)
-            item = variables.get(ITEM)
+            item = variables.get(State.ITEM)
             is_there = code.apply("lt", item, items)
-            variables.note(MORE, is_there)
+            variables.note(State.MORE, is_there)
             with code.when(is_there):
                 self._run_item(item)
-                variables.set(DID, code.add(variables.get(DID), 1))
-        did = variables.get(DID)
+                variables.set(State.DID, code.add(variables.get(State.DID), 1))
+        did = variables.get(State.DID)
         with code.when(code.apply("gt", did, code.value(0))):
             with code.when(run.is_own):
                 last = code.value(code.sub(did, 1))
                 run.tickets.leave(run.owner, last, self._sums(last))
             with code.when(run.is_shared):
-                variables.note(CONTINUES, run.tickets.are_done(run.owner, did, items))
-            with code.when(variables.is_on(CONTINUES)):
+                variables.note(State.CONTINUES, run.tickets.are_done(run.owner, did, items))
+            with code.when(variables.is_on(State.CONTINUES)):
                 self._combine_products(items)
 
     def _take(self, items: Value) -> None:
         """Notes the next item, `items` if there is none. Of another thread it takes as many as there is memory for."""
         code, run, variables = self.code, self.share, self.variables
-        variables.set(ITEM, items)
-        has_room = code.apply("lt", variables.get(DID), code.value(self.cut.items_kept))
+        variables.set(State.ITEM, items)
+        has_room = code.apply("lt", variables.get(State.DID), code.value(self.cut.items_kept))
         may_help = code.apply("and", run.tickets.are_open(run.owner), has_room)
         with code.when(code.apply("or", run.is_own, may_help)):
-            variables.set(ITEM, run.tickets.take(run.owner, items, run.is_own))
+            variables.set(State.ITEM, run.tickets.take(run.owner, items, run.is_own))
 
     def _run_item(self, item: Value) -> None:
         """The products of an item. Those for another thread are left where they are, item after item."""
         code, cut, run, variables, products = self.code, self.cut, self.share, self.variables, self.inner.products
         number, group = self._split_item(item)
         self._have_combinations(code.value(number))
-        kept = code.add(self.sums0, code.mul(variables.get(DID), products * cut.plane))
+        kept = code.add(self.sums0, code.mul(variables.get(State.DID), products * cut.plane))
         sums0 = code.apply("select", run.is_own, code.value(self._sums(item)), code.value(kept))
         left0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
         next_item = code.add(item, code.apply("select", run.is_own, code.value(1), code.value(-1)))
@@ -151,7 +154,7 @@ class PipelinedWork:
             is_last = code.apply("eq", i, code.value(products - 1))
             here, to = code.add(left0, code.mul(i, cut.matrix_of_task)), code.add(sums0, code.mul(i, cut.plane))
             if cut.half_packed:
-                at, other = self._panels(variables.get(PANEL))
+                at, other = self._panels(variables.get(State.PANEL))
                 make = self._make_panel(
                     code.apply("select", is_last, code.value(next_item), item),
                     code.apply("select", is_last, code.value(0), code.value(code.add(i, 1))),
@@ -166,12 +169,12 @@ class PipelinedWork:
                     overlapped=self._both(overlapped(i), self._shares(make, i, self._parts(next_item))),
                     right=self.memory,
                 )
-                variables.set(PANEL, code.sub(1, variables.get(PANEL)))
+                variables.set(State.PANEL, code.sub(1, variables.get(State.PANEL)))
             else:
                 packed_ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
                 self.task.multiply(here, code.add(panel, i), packed_ahead, self.memory, to, overlapped=overlapped(i))
         if cut.half_packed:
-            variables.set(HAS, self._mark_of_panel(next_item))
+            variables.set(State.HAS, self._mark_of_panel(next_item))
         makes = code.apply("and", run.is_own, code.apply("lt", code.value(code.add(number, 1)), code.value(self.outer.products)))
         with code.when(makes):
             # Those of the next product of the outer level are there when all groups have made their share.
@@ -183,8 +186,8 @@ class PipelinedWork:
     def _have_panel(self, item: Value) -> None:
         """Makes the first panel of an item, unless it is there."""
         code, variables = self.code, self.variables
-        with code.when(code.apply("ne", variables.get(HAS), self._mark_of_panel(item))):
-            at, _ = self._panels(variables.get(PANEL))
+        with code.when(code.apply("ne", variables.get(State.HAS), self._mark_of_panel(item))):
+            at, _ = self._panels(variables.get(State.PANEL))
             make = self._make_panel(item, code.value(0), at)
             with code.loop(0, self.cut.depth, name="step") as step:
                 make(step.iv)
@@ -281,7 +284,7 @@ class PipelinedWork:
 
     def _made(self, number: Index) -> Index:
         """The variable that tells what is there, where combinations for this product of the outer level go."""
-        return self.code.add(MADE, self.code.mod(number, 2))
+        return self.code.add(State.MADE, self.code.mod(number, 2))
 
     def _mark(self, number: Index) -> Value:
         """What tells them from those of other products and other rows, and from none."""
