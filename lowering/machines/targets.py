@@ -161,6 +161,8 @@ TARGETS = {
 _ALIASES = {"x86-64-v1": "x86-64", "x86-64-v3": "x86-64-avx2", "x86-64-v4": "x86-64-avx512"}
 
 # Each with the first PTX version that knows it, so that every driver for the device takes the code.
+# Other devices run the code of the newest target that is not newer than they are; those before them run none.
+_OTHER_DEVICES = re.compile(r"sm_(5[0-3]|6[0-2]|7[02]|8[679]|90|10[013]|12[01])[af]?\Z")
 GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(90, 78))}
 
 
@@ -219,6 +221,8 @@ def _find_gpu(name: str, cpu: str | None) -> GpuTarget:
     """`cuda`, `cuda:sm_80`, or the triple with `cpu` for the capability."""
     wanted = cpu or (name.split(":")[1] if ":" in name else next(iter(GPU_TARGETS)).split(":")[1])
     found = GPU_TARGETS.get(f"cuda:{wanted}")
+    if found is None and (known := _OTHER_DEVICES.match(wanted)):
+        return gpu_target(int(known[1]))
     if found is None:
         raise PolyremeError(
             f"expected a GPU target ({', '.join(GPU_TARGETS)}) but got 'cuda:{wanted}'{did_you_mean(f'cuda:{wanted}', GPU_TARGETS)}",

@@ -10,16 +10,18 @@ each time. What comes once, such as the labels of a batch, leaves its memory to 
 
 from __future__ import annotations
 
+import gc
 import heapq
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.gpu.arrays import DeviceArray, Memory
+from polyreme.runtime.gpu.drivers import OutOfMemoryError
 
 __all__ = ["DeviceCopies"]
 
@@ -32,6 +34,8 @@ MOST_IDLE = 1 << 30
 # Arrays of at most so many bytes are known by their contents, and so many of them are kept, and remembered to have come once.
 SMALL_BYTES = 4096
 MOST_SMALL = 4096
+# As many kinds of arrays an error tells of.
+MOST_TOLD = 5
 
 
 class DeviceCopies:
@@ -182,17 +186,44 @@ class DeviceCopies:
             # The lowest one: so the arrays of a step are where those of the step before the last one were, and its graph serves again.
             address = heapq.heappop(idle)
         else:
-            try:
-                address = int(self.driver.allocate(room))
-            except RuntimeFault:
-                if not self._idle_bytes:
-                    raise
-                self._free_idle()
-                address = int(self.driver.allocate(room))
+            address = int(self.with_room(lambda: self.driver.allocate(room), "an array"))
         self._held_bytes += room
         self._most_held = max(self._most_held, self._held_bytes)
         self._most_reserved = max(self._most_reserved, self._held_bytes + self._idle_bytes)
         return address
+
+    def with_room(self, allocate: Callable[[], Any], what: str) -> Any:
+        """What `allocate` gives. If it finds no memory it is called again when all that is idle is given back, and then the error says what
+        holds the memory.
+        """
+        try:
+            return allocate()
+        except OutOfMemoryError:
+            self._gather()
+            self._free_idle()
+            try:
+                return allocate()
+            except OutOfMemoryError as error:
+                raise OutOfMemoryError(f"expected memory of the device for {what}: {error.message}{self._told()}") from None
+
+    def _told(self) -> str:
+        """What holds the memory, the largest arrays first."""
+        free, total = self.driver.free_bytes(), self.driver.total_memory
+        seen: dict[int, tuple[int, str]] = {}
+        for held in gc.get_objects():
+            if type(held) is DeviceArray and held.memory.owner is self:
+                seen[held.memory.address] = held.memory.size, f"{held.dtype}{list(held.shape)}"
+        for held, memory in self._copies.values():
+            if (array := held()) is not None:
+                seen[memory.address] = memory.size, f"{array.dtype}{list(array.shape)}, of main memory"
+        kinds = Counter(seen.values())
+        largest = sorted(kinds.items(), key=lambda item: -item[0][0] * item[1])[:MOST_TOLD]
+        lines = [f"  {_megabytes(size * count)}: {count} of {text}" for (size, text), count in largest]
+        rest = sum(size * count for (size, _), count in kinds.items()) - sum(size * count for (size, _), count in largest)
+        lines += [f"  {_megabytes(rest)}: smaller ones"] if rest else []
+        known = f", {_megabytes(free)} are free" if free is not None else ""
+        head = f"arrays take {_megabytes(self._held_bytes)} of {_megabytes(total)}{known}; compiled functions and others have the rest"
+        return "\n".join([f"\n{head}", *lines])
 
     def give_back(self, address: int, size: int) -> None:
         """`take` may give it again; launches run in order, so those under way still have it."""
@@ -223,3 +254,7 @@ class DeviceCopies:
 
 def _room(size: int) -> int:
     return max(-(-size // GRANULE), 1) * GRANULE
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / (1 << 20):.1f} MiB"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -33,6 +34,10 @@ class GpuError(RuntimeFault, RuntimeError):
     code = "E0804"
 
 
+class OutOfMemoryError(GpuError, MemoryError):
+    """A device that has less memory left than was asked for."""
+
+
 class Module(Protocol):
     """Loaded kernels."""
 
@@ -55,6 +60,9 @@ class Driver(Protocol):
 
     def free(self, address: int) -> None:
         """Give back what `allocate` gave."""
+
+    def free_bytes(self) -> int | None:
+        """The bytes that nobody has, of this process or another one; None where that is not known."""
 
     def upload(self, address: int, array: Array) -> None:
         """Copy a contiguous array to the device."""
@@ -149,10 +157,16 @@ class EmulatedDriver:
         self.total_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # all of the machine's
 
     def allocate(self, size: int) -> int:
+        left = self.total_memory - (sum(self.memory.ends) - sum(self.memory.starts))
+        if size > left:
+            raise OutOfMemoryError(f"could not allocate {size} bytes: {left} are left")
         return self.memory.allocate(size)
 
     def free(self, address: int) -> None:
         self.memory.free(address)
+
+    def free_bytes(self) -> int | None:
+        return None
 
     def upload(self, address: int, array: Array) -> None:
         source = _bytes_of(array, "upload")
@@ -184,6 +198,18 @@ class EmulatedDriver:
 
 
 # --- CUDA
+
+
+# The least compute capability whose code is written here.
+OLDEST = 75
+# The first CUDA, as its drivers tell it, that knows a version of PTX; of the versions that are written here and some around them.
+_CUDA_OF_PTX = (((6, 3), 10000), ((6, 4), 10010), ((7, 0), 11000), ((7, 1), 11010), ((7, 8), 11080), ((8, 0), 12000), ((8, 6), 12070))
+_PTX_VERSION = re.compile(rb"^\.version (\d+)\.(\d+)", re.M)
+
+
+def _cuda_text(version: int) -> str:
+    """A version as CUDA tells it: 11080 is 11.8."""
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 # A flag of a stream that does not wait for the default one, and which that does not wait for.
@@ -235,6 +261,12 @@ class CudaDriver:
         major, minor = self._device.compute_capability()
         self.sm = 10 * major + minor
         self.model = str(self._device.name())
+        if self.sm < OLDEST:
+            self._context.pop()
+            raise GpuError(
+                f"expected a GPU of compute capability {OLDEST // 10}.{OLDEST % 10} or newer but '{self.model}' has {major}.{minor}: "
+                "use 'cpu'"
+            )
         self.total_memory = int(self._device.total_memory())
         self.multiprocessors = int(self._device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
         self._memory: dict[int, Any] = {}
@@ -264,7 +296,12 @@ class CudaDriver:
             raise GpuError(f"could not {what}: {error}") from None
 
     def allocate(self, size: int) -> int:
-        memory = self._do(f"allocate {size} bytes", self._cuda.mem_alloc, max(size, 1))
+        try:
+            memory = self._cuda.mem_alloc(max(size, 1))
+        except self._cuda.MemoryError as error:
+            raise OutOfMemoryError(f"could not allocate {size} bytes: {error}") from None
+        except self._cuda.Error as error:
+            raise GpuError(f"could not allocate {size} bytes: {error}") from None
         self._memory[int(memory)] = memory
         return int(memory)
 
@@ -285,8 +322,29 @@ class CudaDriver:
 
     def load_module(self, ptx: str | bytes) -> CudaModule:
         text = ptx.encode() if isinstance(ptx, str) else ptx
+        self._check_version(text)
         # The driver reads text up to a zero byte.
         return CudaModule(self._do("load kernels", self._cuda.module_from_buffer, text + b"\0"))
+
+    def _check_version(self, text: bytes) -> None:
+        """Whether the driver, which says for which CUDA it is, knows this version of PTX."""
+        found = _PTX_VERSION.search(text)
+        if found is None:
+            return
+        version = int(found[1]), int(found[2])
+        needed = next((cuda for ptx, cuda in reversed(_CUDA_OF_PTX) if ptx <= version), 0)
+        own = int(self._cuda.get_driver_version())
+        if own < needed:
+            raise GpuError(
+                f"expected a driver for CUDA {_cuda_text(needed)} or newer, since the kernels are PTX {version[0]}.{version[1]}, but this "
+                f"machine's is for {_cuda_text(own)}: install a newer one, or use 'cpu'"
+            )
+
+    def free_bytes(self) -> int | None:
+        try:
+            return int(self._cuda.mem_get_info()[0])
+        except self._cuda.Error:
+            return None
 
     def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
         if 0 in grid:

@@ -8,6 +8,7 @@ copied once, and results stay on the device until someone looks at them.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.calling import Array, CallableModel, Shapes
-from polyreme.runtime.errors import CallError
+from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.gpu.arrays import DeviceArray
 from polyreme.runtime.gpu.copies import DeviceCopies
 from polyreme.runtime.gpu.plan import GpuPlan, LaunchSpec
@@ -29,6 +30,7 @@ _QUEUED = 8
 # Functions of at least so many launches are started as graphs, of which each keeps so many, by the addresses of what they read and write.
 FEWEST_LAUNCHES = 3
 MOST_GRAPHS = 16
+_CAPABILITY = re.compile(r"sm_(\d+)")
 
 
 @dataclass
@@ -55,6 +57,12 @@ class GpuExecutable(CallableModel):
         super().__init__(artifact.manifest)
         self.driver = driver
         self.plan = GpuPlan.of(artifact.manifest)
+        wanted = _CAPABILITY.match(artifact.manifest.target.cpu)
+        if wanted and int(wanted[1]) > driver.sm:
+            raise ArtifactError(
+                f"expected a GPU of compute capability {int(wanted[1]) / 10} or newer for '{artifact.manifest.name}' but '{driver.model}' "
+                f"has {driver.sm / 10}: compile it for that (--target cuda:sm_{driver.sm})"
+            )
         self._lock = threading.Lock()
         self._memory: _Memory | None = None
         texts = {s for launch in self.plan.launches for s in (*launch.grid, *(a.value for a in launch.arguments)) if isinstance(s, str)}
@@ -103,7 +111,7 @@ class GpuExecutable(CallableModel):
         borrowed: list[tuple[int, int]] = []
         made: list[DeviceArray] = []
         with self._lock, copies.lock:
-            memory = self._remember(shapes)
+            memory = copies.with_room(lambda: self._remember(shapes), f"the working memory of '{self.name}'")
             buffers = memory.buffers.copy()
             try:
                 for array, (slot, dtype, spec) in zip(arrays, self._inputs, strict=True):

@@ -87,6 +87,7 @@ class CudaStandIn:
             total_memory=lambda: 1 << 30,
             get_attribute=lambda _: 1,
         )
+        driver.MemoryError, driver.get_driver_version = Error, lambda: 13000
         driver.Error, driver.init, driver.mem_alloc, driver.Stream, driver.module_from_buffer = Error, lambda: None, Memory, Stream, Module
         driver.Device = type("Device", (), {"__new__": lambda cls, number: found, "count": staticmethod(lambda: 1)})
         driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT=None)

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 DEVICES = (75, 80, 90)
+# What code for each of them is assembled for.
+ARCHITECTURES = {75: ("75",), 80: ("80", "86", "89"), 90: ("90", "90a")}
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ _PROPERTIES = re.compile(
 )
 
 
-def assemble(ptx: str, sm: int, folder: Path) -> dict[str, Cost]:
+def assemble(ptx: str, sm: int | str, folder: Path) -> dict[str, Cost]:
     """The cost of each kernel by its name; an `AssertionError` with ptxas' own words when it refuses the text."""
     tool = find_ptxas()
     assert tool is not None

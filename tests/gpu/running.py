@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polyreme import device as device_module
+from polyreme import dispatch
+from polyreme.compiled import device_kernels, kept
 from polyreme.ir.builtin import Module
 from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.evaluate import evaluate
@@ -27,6 +31,18 @@ DEVICES = pytest.mark.parametrize("device", ["gpu-emulated", pytest.param("gpu",
 @cache
 def driver(device: str) -> Any:
     return open_driver(device)
+
+
+def forget_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the test open devices of its own: what was made for others is not found."""
+    for owner, name, empty in (
+        (device_module, "_drivers", {}),
+        (device_module, "_copies", {}),
+        (device_kernels, "_programs", {}),
+        (kept, "_loaded", OrderedDict()),
+        (dispatch, "_plans_of", {device_module.CPU: dispatch._plans_of[device_module.CPU]}),
+    ):
+        monkeypatch.setattr(owner, name, empty)
 
 
 def loaded(module: Module | str, device: str, target: GpuTarget | None = None) -> Any:

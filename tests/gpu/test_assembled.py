@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.compiled import executables
 from polyreme.compiled.inspection import model_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.text import parse_module
@@ -14,7 +15,11 @@ from polyreme.lowering.gradients.autodiff import forward_backward
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
 from polyreme.nn import functional as F
-from tests.gpu.ptxas import DEVICES, Cost, assemble, needs_ptxas
+from polyreme.runtime.gpu.drivers import EmulatedDriver
+from polyreme.runtime.gpu.executable import GpuExecutable
+from tests.gpu.networks import NETWORKS, trained
+from tests.gpu.ptxas import ARCHITECTURES, DEVICES, Cost, assemble, needs_ptxas
+from tests.gpu.running import forget_devices
 from tests.nn_cases import CASES
 
 pytestmark = needs_ptxas
@@ -27,8 +32,11 @@ def costs(module, sm, folder) -> dict[str, Cost]:
     code = emit_ptx(lower(module, target), target)
     if not code.kernels:
         return {}
-    found = assemble(code.ptx, sm, folder)
-    assert set(found) == {k.symbol for k in code.kernels.values()}
+    found: dict[str, Cost] = {}
+    for architecture in ARCHITECTURES[sm]:
+        made = assemble(code.ptx, architecture, folder)
+        assert set(made) == {k.symbol for k in code.kernels.values()}
+        found = {name: max(cost, found.get(name, cost), key=lambda c: c.spills) for name, cost in made.items()}
     return found
 
 
@@ -98,3 +106,41 @@ def test_all_of_lenet_is_assembled_without_spills(batch, sm, tmp_path):
     forward, backward = (costs(module, sm, tmp_path) for module in halves(batch))
     assert check_products(forward) == 5 and check_products(backward) >= 9
     assert all(cost.spills == 0 for cost in [*forward.values(), *backward.values()])
+
+
+@pytest.fixture
+def compiled(sm, monkeypatch):
+    """The PTX of all that is compiled for a device of compute capability `sm`, which runs on the emulated one."""
+    texts = []
+    load_kept = executables.load_kept
+
+    def load(key, make, driver=None):
+        if driver is None:
+            return load_kept(key, make)
+        artifact = make(False)
+        texts.append(bytes(artifact.code).decode())
+        return GpuExecutable(artifact, driver)
+
+    monkeypatch.setattr(EmulatedDriver, "sm", sm)
+    monkeypatch.setattr(executables, "load_kept", load)
+    forget_devices(monkeypatch)
+    return texts
+
+
+QUICK = {("mlp", 80)}
+
+
+@pytest.mark.parametrize(
+    ("network", "sm"),
+    [pytest.param(n, sm, marks=() if (n, sm) in QUICK else pytest.mark.slow) for n in NETWORKS for sm in DEVICES],
+)
+def test_all_kernels_of_training_are_assembled_and_spill_nothing(network, sm, compiled, tmp_path):
+    for mode in ("the step", "dygraph"):
+        trained(network, mode, "gpu-emulated", 1)
+    kernels = 0
+    for text in compiled:
+        for architecture in ARCHITECTURES[sm] if ".entry" in text else ():
+            found = assemble(text, architecture, tmp_path)
+            kernels += len(found)
+            assert {name: cost for name, cost in found.items() if cost.spills} == {}, architecture
+    assert kernels >= 30 * len(ARCHITECTURES[sm])

@@ -9,10 +9,14 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from polyreme.runtime.gpu.drivers import GpuError, open_driver
+from polyreme.runtime.gpu.drivers import GpuError, OutOfMemoryError, open_driver
 
 
 class FakeError(Exception):
+    pass
+
+
+class FakeMemoryError(FakeError):
     pass
 
 
@@ -23,7 +27,7 @@ class Memory:
 
     def __init__(self, size):
         if size > 1 << 30:
-            raise FakeError("out of memory")
+            raise FakeMemoryError("out of memory")
         self.array = np.zeros(size, np.uint8)
         self.address = 4096 * (1 + len(Fake.memories))
         Fake.memories[self.address] = self
@@ -39,6 +43,8 @@ class Fake:
     memories: dict[int, Memory] = {}
     calls: list[tuple] = []
     devices = 1
+    version = 13000
+    capability = (9, 0)
 
 
 class Context:
@@ -64,7 +70,7 @@ class Device:
         return Context()
 
     def compute_capability(self):
-        return (9, 0)
+        return Fake.capability
 
     def name(self):
         return "Fake GPU"
@@ -100,7 +106,8 @@ class LoadedModule:
 @pytest.fixture
 def pycuda(monkeypatch):
     driver = ModuleType("pycuda.driver")
-    driver.Error = FakeError
+    driver.Error, driver.MemoryError = FakeError, FakeMemoryError
+    driver.get_driver_version = lambda: Fake.version
     driver.init = lambda: None
     driver.Device = Device
     driver.mem_alloc = Memory
@@ -120,6 +127,8 @@ def pycuda(monkeypatch):
     monkeypatch.setattr(Fake, "memories", {})
     monkeypatch.setattr(Fake, "calls", [])
     monkeypatch.setattr(Fake, "devices", 1)
+    monkeypatch.setattr(Fake, "version", 13000)
+    monkeypatch.setattr(Fake, "capability", (9, 0))
     monkeypatch.setattr(Memory, "freed", [])
     return driver
 
@@ -170,6 +179,29 @@ def test_no_device_is_an_error_that_says_what_to_do(pycuda):
     pycuda.init = fail
     with pytest.raises(GpuError, match="expected a CUDA device, or use 'gpu-emulated': no CUDA-capable device"):
         open_driver("gpu")
+
+
+@pytest.mark.parametrize(("version", "ptx", "needed"), [(11070, "7.8", "11.8"), (10020, "7.0", "11.0"), (9020, "6.3", "10.0")])
+def test_a_driver_that_is_too_old_for_the_kernels_is_an_error_that_says_so(pycuda, version, ptx, needed):
+    Fake.version = version
+    driver = open_driver("gpu")
+    own = f"{version // 1000}.{version % 1000 // 10}"
+    with pytest.raises(GpuError, match=f"expected a driver for CUDA {needed} or newer, since the kernels are PTX {ptx}, but .* for {own}"):
+        driver.load_module(f"//\n.version {ptx}\n.target sm_90\n")
+    Fake.version = 1000 * int(needed.split(".")[0]) + 10 * int(needed.split(".")[1])
+    driver.load_module(f"//\n.version {ptx}\n.target sm_90\n")
+
+
+def test_a_device_that_is_too_old_is_an_error_that_says_so(pycuda):
+    Fake.capability = (7, 0)
+    with pytest.raises(GpuError, match=r"expected a GPU of compute capability 7\.5 or newer but 'Fake GPU' has 7\.0: use 'cpu'"):
+        open_driver("gpu")
+    assert Fake.calls.count(("pop",)) == 1
+
+
+def test_memory_that_is_not_there_is_an_error_of_its_own(pycuda):
+    with pytest.raises(OutOfMemoryError, match="could not allocate 2147483648 bytes: out of memory"):
+        open_driver("gpu").allocate(1 << 31)
 
 
 def test_closing_frees_what_is_left_once(pycuda):

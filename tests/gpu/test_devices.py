@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.device import driver_of
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.lowering.link.artifact import load
 from polyreme.lowering.machines.targets import find_target, gpu_target
 from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.gpu.copies import DeviceCopies
+from polyreme.runtime.gpu.drivers import EmulatedDriver
 from polyreme.runtime.gpu.executable import GpuExecutable
 from polyreme.runtime.gpu.plan import GpuPlan
 from polyreme.runtime.manifest.manifest import GPU_PLAN
-from tests.gpu.running import driver, loaded
+from tests.gpu.running import driver, forget_devices, loaded
 
 SPEC = [paddle.static.InputSpec([None, 4], "float32", "x")]
 
@@ -78,6 +81,48 @@ def test_targets_by_capability():
     assert [gpu_target(sm).name for sm in (75, 79, 80, 89, 90, 120)] == [f"cuda:sm_{n}" for n in (75, 75, 80, 80, 90, 90)]
     with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
         gpu_target(70)
+    names = {"sm_86": "sm_80", "sm_89": "sm_80", "sm_90a": "sm_90", "sm_120": "sm_90"}
+    assert {name: find_target(f"cuda:{name}").name for name in names} == {name: f"cuda:{found}" for name, found in names.items()}
+    with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
+        find_target("cuda:sm_70")
+    with pytest.raises(PolyremeError, match="expected a GPU target .* but got 'cuda:sm_800'; did you mean 'cuda:sm_80'"):
+        find_target("cuda:sm_800")
+
+
+def test_an_artifact_for_a_newer_device_is_an_error_that_says_so():
+    older = EmulatedDriver()
+    older.sm = 75
+    with pytest.raises(ArtifactError, match=r"expected a GPU of compute capability 8\.0 or newer for '\w+' but 'numpy' has 7\.5"):
+        load(artifact(), older)
+
+
+def test_memory_that_is_not_enough_is_an_error_that_says_what_holds_it(monkeypatch):
+    forget_devices(monkeypatch)
+    place = paddle.set_device("gpu-emulated")
+    driver_of(place).total_memory = 8 << 20
+    held = [paddle.full([256, 1024], 1.5) for _ in range(4)] + [paddle.full([512, 512], 2.5)]
+    weights = paddle.to_tensor(np.ones((100, 512), "float32"))
+    weights + 1.0
+    gone = [paddle.full([100, 1024], i) for i in range(3)]
+    del gone  # what is idle is taken again
+    with pytest.raises(MemoryError) as caught:
+        held += [x * 2.0 for x in held]
+    told = str(caught.value)
+    assert "expected memory of the device for an array: could not allocate 1048576 bytes" in told
+    assert "arrays take 7.2 MiB of 8.0 MiB" in told
+    assert "6.0 MiB: 6 of float32[256, 1024]" in told and "0.2 MiB: 1 of float32[100, 512], of main memory" in told
+    del held[2:], caught
+    np.testing.assert_array_equal((held[0] * 2.0).numpy(), np.full((256, 1024), 3.0))
+
+
+def test_an_error_of_a_call_is_not_taken_for_one_of_memory():
+    function = paddle.jit.to_static(lambda x: x * 2, input_spec=[paddle.static.InputSpec([None, 4], "float32")])
+    paddle.set_device("gpu-emulated")
+    function(paddle.ones([2, 4]))
+    idle = paddle.device.cuda.memory_reserved() - paddle.device.cuda.memory_allocated()
+    with pytest.raises(ValueError):
+        function(paddle.ones([2, 5]))
+    assert paddle.device.cuda.memory_reserved() - paddle.device.cuda.memory_allocated() >= idle
     with pytest.raises(PolyremeError, match="did you mean 'cuda:sm_90'"):
         find_target("cuda:sm_91")
 

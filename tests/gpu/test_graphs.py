@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyreme import device
 from polyreme.ir.text import parse_module
 from polyreme.lowering.link.artifact import load
 from polyreme.lowering.machines.targets import gpu_target
@@ -20,6 +19,7 @@ from polyreme.runtime.gpu.copies import DeviceCopies
 from polyreme.runtime.gpu.drivers import EmulatedDriver, open_driver
 from tests.gpu.cuda_stand_in import CudaStandIn
 from tests.gpu.networks import trained
+from tests.gpu.running import forget_devices
 
 # Three kernels and more: two products, and sums of rows between them.
 TEXT = """
@@ -93,8 +93,7 @@ def test_results_that_stay_on_the_device_have_graphs_by_their_addresses(device: 
 @pytest.mark.parametrize("mode", ["the step", "static"])
 def test_a_step_of_training_is_a_few_calls_of_the_driver(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = CudaStandIn(monkeypatch)
-    monkeypatch.setattr(device, "_drivers", {})
-    monkeypatch.setattr(device, "_copies", {})
+    forget_devices(monkeypatch)
     expected, counts = trained("mlp", mode, "cpu", 16), []
     counted = trained("mlp", mode, "gpu", 16, told=lambda: counts.append(cuda.calls.copy()))
     np.testing.assert_allclose(counted.losses, expected.losses, rtol=2e-5)
