@@ -11,6 +11,7 @@ gives it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,21 +30,26 @@ from polyreme.ir.define import BindsSizes, Pure, attr, op, operand, variadic
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import EvaluateError, resolve, resolve_all
-from polyreme.ir.types import ScalarType, TensorType, Type, i1, i64, u64
+from polyreme.ir.types import ScalarType, TensorType, Type, c64, c128, f64, i1, i32, i64, u64
 
 __all__ = [
     "NO_FUNCTIONS",
     "Call",
+    "Eigen",
     "First",
+    "FullSingularVectors",
     "Functions",
     "Integers",
+    "Lu",
     "NonZero",
     "Normal",
     "Permutation",
+    "Qr",
     "Range",
     "SingularValues",
     "SingularVectors",
     "Size",
+    "SymmetricEigen",
     "function_of",
     "with_functions",
 ]
@@ -362,3 +368,142 @@ class SingularVectors(Op):
     def reference(x: Array) -> tuple[Array, Array]:
         left, right = _of_finite(x, lambda matrices: np.linalg.svd(matrices, full_matrices=False)[::2])
         return left, right
+
+
+@op("host.full_singular_vectors", Pure)
+class FullSingularVectors(Op):
+    """As `host.singular_vectors`, but as many vectors as make two whole bases.
+
+        %u, %v = host.full_singular_vectors %x : tensor<Nx3x3xf32>, tensor<Nx4x4xf32>      // %x: tensor<Nx3x4xf32>
+
+    Those beyond the singular values are any that are orthogonal to the others.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> tuple[Type, ...]:
+        _check_matrices(x)
+        rows, columns = x.shape[-2:]
+        return x.with_shape((*x.shape[:-2], rows, rows)), x.with_shape((*x.shape[:-2], columns, columns))
+
+    @staticmethod
+    def reference(x: Array) -> tuple[Array, Array]:
+        left, right = _of_finite(x, lambda matrices: np.linalg.svd(matrices)[::2])
+        return left, right
+
+
+@op("host.qr", Pure)
+class Qr(Op):
+    """Each matrix of the last two axes as the product of one with orthogonal columns of length 1, and an upper triangular one.
+
+        %q, %r = host.qr %x : tensor<Nx4x3xf32>, tensor<Nx3x3xf32>      // %x: tensor<Nx4x3xf32>
+
+    With `complete` the columns are a whole basis, and `%r` is as large as `%x`. By LAPACK: numbers of the diagonal may be less than 0.
+    """
+
+    x = operand()
+    complete = attr(bool, default=False)
+
+    @staticmethod
+    def infer(x: TensorType, *, complete: bool) -> tuple[Type, ...]:
+        rows, columns = _check_matrices(x), x.shape[-1]
+        rows = x.shape[-2] if complete else rows
+        return x.with_shape((*x.shape[:-1], rows)), x.with_shape((*x.shape[:-2], rows, columns))
+
+    @staticmethod
+    def reference(x: Array, *, complete: bool) -> tuple[Array, Array]:
+        q, r = _of_finite(x, lambda matrices: np.linalg.qr(matrices, "complete" if complete else "reduced"))
+        return q, r
+
+
+def _check_square(x: TensorType) -> None:
+    _check_matrices(x)
+    check(x.shape[-2] == x.shape[-1], f"expected square matrices but got shape {shape_text(x.shape)}")
+
+
+@op("host.symmetric_eigen", Pure)
+class SymmetricEigen(Op):
+    """The eigenvalues of each symmetric matrix of the last two axes, the least ones first, and its eigenvectors as columns.
+
+        %s, %v = host.symmetric_eigen %x : tensor<Nx3xf32>, tensor<Nx3x3xf32>      // %x: tensor<Nx3x3xf32>
+
+    Only the lower triangle is read; the upper one with `upper`. Each vector is given up to its sign, and those of equal values up to a
+    rotation.
+    """
+
+    x = operand()
+    upper = attr(bool, default=False)
+
+    @staticmethod
+    def infer(x: TensorType, *, upper: bool) -> tuple[Type, ...]:
+        _check_square(x)
+        return x.with_shape(x.shape[:-1]), x
+
+    @staticmethod
+    def reference(x: Array, *, upper: bool) -> tuple[Array, Array]:
+        values, vectors = _of_finite(x, lambda matrices: np.linalg.eigh(matrices, "U" if upper else "L"))
+        return values, vectors
+
+
+@op("host.eigen", Pure)
+class Eigen(Op):
+    """The eigenvalues of each matrix of the last two axes, complex and in LAPACK's order, and its eigenvectors of length 1 as columns.
+
+        %s, %v = host.eigen %x : tensor<Nx3xcomplex<f32>>, tensor<Nx3x3xcomplex<f32>>      // %x: tensor<Nx3x3xf32>
+
+    Those of a matrix with an infinity or nan are nan.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> tuple[Type, ...]:
+        _check_square(x)
+        dtype = c128 if x.dtype == f64 else c64
+        return TensorType(x.shape[:-1], dtype), TensorType(x.shape, dtype)
+
+    @staticmethod
+    def reference(x: Array) -> tuple[Array, Array]:
+        wide = x if x.dtype == np.float64 else x.astype(np.float32)
+        finite: Array = np.asarray(np.isfinite(wide).all((-1, -2), keepdims=True))
+        values, vectors = np.linalg.eig(np.where(finite, wide, 0))
+        kind = np.complex128 if x.dtype == np.float64 else np.complex64
+        return np.where(finite[..., 0], values, np.nan).astype(kind), np.where(finite, vectors, np.nan).astype(kind)
+
+
+@op("host.lu", Pure)
+class Lu(Op):
+    """Each matrix of the last two axes, its rows exchanged, as the product of two triangular ones, both in one matrix.
+
+        %lu, %rows, %zero = host.lu %x : tensor<Nx4x3xf32>, tensor<Nx3xi32>, tensor<Nxi32>      // %x: tensor<Nx4x3xf32>
+
+    The lower one has ones on its diagonal, which are not there. `%rows` are the rows, counted from 1, that each row was exchanged with in
+    turn: that of the largest element that is left of the column, the first of equal ones. `%zero` is the first place of the diagonal,
+    counted from 1, where the upper matrix is 0; 0 where it has none.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: TensorType) -> tuple[Type, ...]:
+        count = _check_matrices(x)
+        return x, TensorType((*x.shape[:-2], count), i32), TensorType(x.shape[:-2], i32)
+
+    @staticmethod
+    def reference(x: Array) -> tuple[Array, Array, Array]:
+        rows, columns = x.shape[-2:]
+        kind: Any = np.float64 if x.dtype == np.float64 else np.float32
+        left = x.reshape(math.prod(x.shape[:-2]), rows, columns).astype(kind)
+        every, count = np.arange(len(left)), min(rows, columns)
+        exchanged = np.zeros((len(left), count), np.int32)
+        for i in range(count):
+            pivot = i + np.abs(left[:, i:, i]).argmax(1)
+            exchanged[:, i] = pivot + 1
+            left[every, i], left[every, pivot] = left[every, pivot], left[every, i]
+            by = left[:, i, i, None]
+            left[:, i + 1 :, i] = np.divide(left[:, i + 1 :, i], by, out=left[:, i + 1 :, i].copy(), where=by != 0)
+            left[:, i + 1 :, i + 1 :] -= left[:, i + 1 :, i, None] * left[:, i, None, i + 1 :]
+        zeros = left[:, np.arange(count), np.arange(count)] == 0
+        first = np.where(zeros.any(1), zeros.argmax(1) + 1 if count else 0, 0)
+        return left.reshape(x.shape).astype(x.dtype), exchanged.reshape(*x.shape[:-2], count), first.reshape(x.shape[:-2]).astype(np.int32)

@@ -176,6 +176,10 @@ def _replaced(
             f"expected a start, end and step for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(steps)} of them"
         )
     decreased = {axis_in(a, x) for a in decrease}
+    # Axes of 1 that a value has in front of those of the slice count for nothing: one number is written as [1], also to a single place.
+    spare = max(value.ndim - (x.ndim - len(decreased)), 0)
+    if spare and all(d == 1 for d in value.type.shape[:spare]):
+        value = math.reshape(value, value.type.shape[spare:])
     items: list[Any] = [builtins.slice(None)] * x.ndim
     if fed_sizes.are_fed([*starts, *ends]):
         # Paddle takes from -1 up to 0 for the last place, if that is fed: nothing.

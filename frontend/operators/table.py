@@ -21,7 +21,6 @@ from polyreme.operators import (
     fake_quantize,
     graphs,
     indexing,
-    linalg,
     loss,
     norm,
     padding,
@@ -40,6 +39,7 @@ from polyreme.operators.boxes import chosen, found, matched, proposals, region_t
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.operators.images import anchors, grids, read_between, vision, yolo
+from polyreme.operators.matrices import factorizations, linalg
 from polyreme.operators.older import clicks, draws, features, hashes, many_classes
 from polyreme.operators.older import places as older_places
 from polyreme.operators.sequence import (
@@ -87,6 +87,7 @@ FAMILIES = (
     create,
     draws,
     elementwise,
+    factorizations,
     fake_quantize,
     features,
     filling,

@@ -181,7 +181,7 @@ def inverse(x: Tensor) -> Tensor:
     return dispatch.call(nn.Inverse, x)
 
 
-@operator("det", legacy=spelled("determinant", {"Input": "x"}))
+@operator("det", legacy=spelled("determinant", {"Input": "x"}), misdeclared=True)
 def det(x: Tensor) -> Tensor:
     return dispatch.call(nn.Determinant, x)
 
