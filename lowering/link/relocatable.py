@@ -29,7 +29,7 @@ class _Kind:
     SYMBOLS, TEXTS, RELOCATIONS, ZEROS, ADDRESSES = 2, 3, 4, 8, 0x6FFF4C03
 
 
-class _Place:
+class _NoSection:
     """Numbers of sections that a symbol is in: of none, and the first one that is none of the file's own."""
 
     UNDEFINED, RESERVED = 0, 0xFF00
@@ -53,7 +53,7 @@ def defined(code: bytes) -> list[str]:
     found = []
     for at in range(table[4], table[4] + table[5], _SYMBOL.size):
         text, info, _, section, *_ = _SYMBOL.unpack_from(code, at)
-        if info >> 4 != _Binding.LOCAL and section != _Place.UNDEFINED:
+        if info >> 4 != _Binding.LOCAL and section != _NoSection.UNDEFINED:
             found.append(_text(code, names[4] + text))
     return found
 
@@ -144,7 +144,9 @@ class _Join:
         for at in range(table[4], table[4] + table[5], _SYMBOL.size):
             text, info, other, section, value, size = _SYMBOL.unpack_from(code, at)
             name = _text(code, texts[4] + text).encode()
-            place = section if section >= _Place.RESERVED or section == _Place.UNDEFINED else places.get(section, _Place.UNDEFINED)
+            place = (
+                section if section >= _NoSection.RESERVED or section == _NoSection.UNDEFINED else places.get(section, _NoSection.UNDEFINED)
+            )
             symbol = (name, info, other, place, value, size)
             if info >> 4 == _Binding.LOCAL:
                 # The first symbol of an object is none.
@@ -153,7 +155,7 @@ class _Join:
                 continue
             found.append(name)
             known = self._globals.get(name)
-            if known is None or (place != _Place.UNDEFINED and (known[3] == _Place.UNDEFINED or known[1] >> 4 == _Binding.WEAK)):
+            if known is None or (place != _NoSection.UNDEFINED and (known[3] == _NoSection.UNDEFINED or known[1] >> 4 == _Binding.WEAK)):
                 self._globals[name] = symbol
                 known = known or symbol
             # Hidden where any of them is.
