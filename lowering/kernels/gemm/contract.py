@@ -158,11 +158,15 @@ class ProductBuilder:
         blocks = ceildiv(self.n, self.tile[1] * self.lanes)
         sizes = [self.p.size(c) for c in self.outer]
         if tasks.order == "rows":
-            with code.parallel(code.value(product(sizes) * pieces), name="task") as task:
-                *around, part = code.split(task, [*sizes, pieces])
-                with code.loop(0, blocks, name="panel") as panel:
+            each = blocks if tasks.across is None else tasks.across
+            groups: Dim = 1 if tasks.across is None else ceildiv(blocks, each)
+            with code.parallel(code.value(product(sizes) * groups * pieces), name="task") as task:
+                *around, group, part = code.split(task, [*sizes, groups, pieces])
+                begin = code.mul(group, each)
+                end = blocks if tasks.across is None else code.min(blocks, code.add(begin, each))
+                with code.loop(begin, end, name="panel") as panel:
                     # Rows of A come from L3 for the first panel, and are in L2 for the others.
-                    far = code.apply("eq", panel.iv, code.value(0)) if tasks.prefetch_rows else False
+                    far = code.apply("eq", panel.iv, code.value(begin)) if tasks.prefetch_rows else False
                     self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, tasks, rows_need_prefetch=far)
             return
         count = product(sizes) * blocks * pieces

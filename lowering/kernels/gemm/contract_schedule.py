@@ -65,8 +65,8 @@ MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
 L2_SLACK = 1.25
 
 # An epilogue that reads more than so many times L2 where it writes its results, which takes this part of the products' time at least, goes
-# so many rows at a time through all panels, if these fit into 5 / 8 of L2: the lines of such rows are so few streams that the machine
-# prefetches them itself. A step of training reads weights and their averages so while it updates them.
+# so many rows at a time through all panels that fit into 5 / 8 of L2: the lines of such rows are so few streams that the machine prefetches
+# them itself. A step of training reads weights and their averages so while it updates them.
 MEMORY_OF_RESULTS, SHARE_OF_MEMORY, ROWS_OF_STREAMS, PANELS_BESIDE_STREAMS = 2, 1 / 4, 4, 5 / 8
 
 PACKED, LOCAL = "packed", "packed by each task"
@@ -86,6 +86,7 @@ class TileTasks(Schedule, kind="tiles"):
     steps: int | None = None
     rows: int | None = None
     order: str = "panels"
+    across: int | None = None
     grain: int = 1
     alternates: bool = False
     prefetch_rows: bool = False
@@ -353,7 +354,7 @@ class _ProductChoices:
 
     @property
     def _streams_results(self) -> bool:
-        """Whether the epilogue reads what comes from memory where it writes its results, while all of B stays in L2."""
+        """Whether the epilogue reads much that comes from memory where it writes its results."""
         p, target = self.p, self.p.request.target
         if not (isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)) or self.outer or self._is_known:
             return False
@@ -364,8 +365,17 @@ class _ProductChoices:
         read, written = (sum(element_type(v.type).bytes for v in of) for of in (p.epilogue.residuals, p.epilogue.values))
         if (read + written) / target.memory_bytes_per_cycle < SHARE_OF_MEMORY * self.k / (self.lanes * target.multiply_adds):
             return False
-        panels = self.k * -(-self.n // self.lanes) * self.lanes * p.dtype.bytes
-        return read * self.m * self.n > MEMORY_OF_RESULTS * target.caches[1] and panels <= PANELS_BESIDE_STREAMS * target.caches[1]
+        return read * self.m * self.n > MEMORY_OF_RESULTS * target.caches[1]
+
+    def _panels_in_l2(self) -> int | None:
+        """Panels that stay in L2 beside the streams of results, where these are not all: as many for each piece of the lanes."""
+        if not self._streams_results:
+            return None
+        assert isinstance(self.n, int)
+        width = self.tile[1] * self.lanes
+        panels, room = -(-self.n // width), int(PANELS_BESIDE_STREAMS * self.p.request.target.caches[1])
+        most = max(1, room // (typical(self.k) * width * self.p.dtype.bytes))
+        return None if panels <= most else -(-panels // -(-panels // most))
 
     # --- where B comes from
 
@@ -496,14 +506,14 @@ class _ProductChoices:
         piece = self._row_piece(rows, around, None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
         step = step_of_block(rows) if self.in_blocks else step_cycles(rows, vectors)
         per_task = typical(piece or self.m) * step / rows * typical(self.k)
-        grain, order = max(1, int(GRAIN_CYCLES / max(per_task, 1))), "panels"
+        grain, order, across = max(1, int(GRAIN_CYCLES / max(per_task, 1))), "panels", None
         if (first := self._rows_first(panels, local)) is not None:
-            order, piece = "rows", first
+            order, piece, across = "rows", first, self._panels_in_l2()
         elif (near := self._resident_rows(panels, local)) is not None:
             order, piece = "pieces", near
         alternates = order != "rows" and self._alternates(panels, local)
         source = "" if panels is None else LOCAL if local else PACKED
-        return TileTasks(source, depth, piece, order, grain, alternates, order == "rows" and self._rows_exceed_l2())
+        return TileTasks(source, depth, piece, order, across, grain, alternates, order == "rows" and self._rows_exceed_l2())
 
     def _dot_tasks(self, dot: str) -> DotTasks:
         rows = min(self.m, ROWS_OF_DOT) if isinstance(self.m, int) else ROWS_OF_DOT
