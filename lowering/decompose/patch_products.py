@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, ClassVar, NamedTuple
 
-from polyreme.dialects.nn import Add, Conv, ConvFilter, ConvTranspose, Fold, MatMul, Pad, Reshape, Slice, Transpose, Window
+from polyreme.dialects.nn import Add, Constant, Conv, ConvFilter, ConvTranspose, Fold, MatMul, Pad, Reshape, Slice, Transpose, Window
 from polyreme.dialects.nn.conv import conv_numbers
 from polyreme.ir import config
 from polyreme.ir.builder import Builder
@@ -39,10 +39,10 @@ class PatchProducts(FuncPass):
     """conv(x, W)  ->  patches(x) Wᵀ; conv_transpose(y, W)  ->  fold(y W); conv_filter(x, y)  ->  yᵀ patches(x)
 
     Before and after: `nn` ops.  Only in whole steps of training, and where moving the patches is estimated to be less work than what
-    kernels for windows do beside the same products: put the weights into another order, or transform them for Winograd's algorithm if the
-    target has that (`winograd`), or multiply by zeros between pixels that are a stride apart. Patches of more than `room` bytes, which come
-    from memory, are not made. Runs in front of decomposition, behind which the adjoints of a convolution are no longer told apart, and
-    before layouts are chosen, for which these are no convolutions.
+    kernels for windows do beside the same products: put weights that change into another order, or transform them for Winograd's algorithm
+    if the target has that (`winograd`), or multiply by zeros between pixels that are a stride apart. Patches of more than `room` bytes,
+    which come from memory, are not made. Runs in front of decomposition, behind which the adjoints of a convolution are no longer told
+    apart, and before layouts are chosen, for which these are no convolutions.
     """
 
     name: ClassVar[str] = "patch-products"
@@ -53,29 +53,32 @@ class PatchProducts(FuncPass):
     def run_on(self, func: Func) -> None:
         if "state" not in func.arg_roles:
             return
+        kept = {arg for arg, role in zip(func.args, func.arg_roles, strict=True) if role == "param"}
         for op in list(func.block):
             n = _numbers(op)
-            if n is None or not self._pays(op, n):
+            if n is None or not self._pays(op, n, kept):
                 continue
             b = Builder.before_op(op)
             made = _MAKERS[type(op)](b, op, n)
             made.name = op.results[0].name
             op.replace_with(made)
 
-    def _pays(self, op: Op, n: _Numbers) -> bool:
+    def _pays(self, op: Any, n: _Numbers, kept: set[Value]) -> bool:
+        """Whether patches are less work, where weights that are in `kept`, or known, are packed before."""
         patches = n.pixels * n.patch
         products = patches * n.out
         if patches * op.results[0].type.dtype.bytes > self.room:
             return False
         if isinstance(op, ConvFilter):
             return products + MOVED * patches < OF_WINDOWS * products
+        weights = 0 if op.weight in kept or op.weight.producer(Constant) is not None else n.patch * n.out
+        moves_by_one = all(s == 1 for s in n.strides)
         if isinstance(op, ConvTranspose):
-            return products + 2 * MOVED * patches < self._windows(n, n.phases, n.strides == (1,) * len(n.strides))
-        return products + MOVED * patches < self._windows(n, products, n.strides == (1,) * len(n.strides))
+            return products + 2 * MOVED * patches < self._windows(n, n.phases, weights, moves_by_one)
+        return products + MOVED * patches < self._windows(n, products, weights, moves_by_one)
 
-    def _windows(self, n: _Numbers, products: int, moves_by_one: bool) -> float:
-        """What a kernel for windows takes with so many products, whose windows move by one or not."""
-        weights = n.patch * n.out
+    def _windows(self, n: _Numbers, products: int, weights: int, moves_by_one: bool) -> float:
+        """What a kernel for windows takes with so many products and weights to pack, whose windows move by one or not."""
         direct = products + PACKED * weights
         taken = (
             self.winograd

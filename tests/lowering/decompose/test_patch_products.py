@@ -109,6 +109,19 @@ def test_other_convolutions_stay(why: str) -> None:
     assert left(module) == ["nn.conv", "nn.conv", "nn.conv_transpose", "nn.conv_filter"]
 
 
+def test_weights_that_a_step_leaves_as_they_are_are_packed_before_it() -> None:
+    """Of a net that is not trained while another one is; its gradients still are of images a stride apart."""
+    for numbers, kept in (
+        ({"padding": (1, 1, 1, 1)}, ["nn.conv", "nn.conv", "nn.conv_transpose"]),
+        ({"strides": (2, 2)}, ["nn.conv", "nn.conv"]),
+    ):
+        module = step((4, 4), (3, 3), numbers, out=256, role="param")
+        main = module.function()
+        main.attributes = {**main.attributes, "arg_roles": ("input", "param", "input", "state")}
+        PatchProducts().run(module)
+        assert left(module) == kept
+
+
 def test_groups_and_single_pixels_without_a_stride_stay() -> None:
     module = step((4, 4), (1, 1), {})
     PatchProducts().run(module)
