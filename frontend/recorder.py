@@ -116,6 +116,11 @@ class Recorder(ABC):
         """Whether a step of training may go on as for calls in which `condition` holds."""
         return bool(condition)
 
+    def require(self, condition: Callable[[], Tensor], error: Exception) -> None:
+        """Raise the error where a condition does not hold whenever the ops run."""
+        if not bool(condition()):
+            raise error
+
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
         return None

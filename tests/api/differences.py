@@ -39,6 +39,10 @@ ON_PURPOSE = (
         "logarithms of probabilities are exact; Paddle cuts them off at -64",
         ("result",),
     ),
+    Difference(
+        "paddle.nn.TripletMarginWithDistanceLoss(lambda",
+        "the distance function that the layer is made with is used; Paddle keeps it, and takes the Euclidean distance",
+    ),
     Difference("paddle.nn.functional.cross_entropy(float32 [[1000.0", "losses are exact; Paddle cuts them off at 64", ("result",)),
     Difference(
         "paddle.nn.functional.softmax_with_cross_entropy(float32 [[1000.0",

@@ -197,6 +197,12 @@ class _CaptureTrace(Trace):
         self.state.effect("check", None, (None, self.location()), condition)
         return True
 
+    def require(self, condition: Callable[[], Tensor], error: Exception) -> None:
+        """As `expect`: where it does not hold Python runs the call, and raises the error."""
+        if self.state.born:
+            raise NotWhole("the values of tensors are checked in a branch, a loop or a rule of gradients")
+        self.state.effect("check", None, (str(error), self.location()), condition())
+
     def keep_rows(self) -> Callable[[], NoReturn] | None:
         """As `Recorder` has it. Gradients that come after the call, or out of bodies, are whole: `check_rows` tells whether they may be."""
         self.reads_rows = self.location()

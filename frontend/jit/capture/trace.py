@@ -587,6 +587,9 @@ class Trace(Recorder):
             caller_location(),
         )
 
+    def require(self, condition: Callable[[], Tensor], error: Exception) -> None:
+        """A program that is saved raises nothing."""
+
     def _is_here(self, tensor: Tensor) -> bool:
         """Whether a tensor stands for a value of the body that is being recorded, and for nothing outside."""
         value = tensor._value

@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from polyreme.math.spelling import OF_FUNCTIONAL, spelled
 from polyreme.names import absent_from, listed
-from polyreme.nn.functional import activation, attention, common, conv, loss, norm, path_loss, pooling, resize, sequence, vision
+from polyreme.nn.functional import activation, attention, common, conv, loss, margin_loss, norm, path_loss, pooling, resize, sequence, vision
 from polyreme.nn.functional.activation import *
 from polyreme.nn.functional.attention import *
 from polyreme.nn.functional.common import *
 from polyreme.nn.functional.conv import *
 from polyreme.nn.functional.loss import *
+from polyreme.nn.functional.margin_loss import *
 from polyreme.nn.functional.norm import *
 from polyreme.nn.functional.path_loss import *
 from polyreme.nn.functional.pooling import *
@@ -34,6 +35,7 @@ __all__ += attention.__all__
 __all__ += common.__all__
 __all__ += conv.__all__
 __all__ += loss.__all__
+__all__ += margin_loss.__all__
 __all__ += norm.__all__
 __all__ += path_loss.__all__
 __all__ += pooling.__all__

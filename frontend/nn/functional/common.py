@@ -313,6 +313,9 @@ def label_smooth(label: Tensor, prior_dist: Tensor | None = None, epsilon: float
     return scale(label, kept, float(part / np.float32(label.shape[-1])))
 
 
+_LAYOUTS = ("NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC")
+
+
 def pad(
     x: Tensor,
     pad: Any,
@@ -332,6 +335,8 @@ def pad(
     tensor_arg(x, "pad")
     widths = [w if isinstance(w, Expr) else int(w) for w in shape_dims(pad)]
     rank = x.ndim
+    if data_format is not None and data_format not in _LAYOUTS:
+        raise AssertionError(f"data_format should be in one of [{', '.join(_LAYOUTS)}], but got {data_format}")
     assert 2 * rank >= len(widths), f"pad expected at most two widths per axis but got {len(widths)} for shape {list(x.shape)}"
     pairs: list[tuple[Dim, Dim]] = [(0, 0)] * rank
     given = list(zip(widths[::2], widths[1::2], strict=True))

@@ -15,7 +15,7 @@ from polyreme.tensor import Tensor
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Maxout",
     "Mish", "PReLU", "ReLU", "ReLU6", "SELU",
-    "Sigmoid", "Silu", "Softmax", "Softplus", "Softshrink", "Softsign", "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU",
+    "Sigmoid", "Silu", "Softmax", "Softmax2D", "Softplus", "Softshrink", "Softsign", "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU",
 ]  # fmt: skip
 
 
@@ -124,3 +124,18 @@ class PReLU(Layer):
 
 def _constant(value: float) -> Any:
     return init.Constant(value)
+
+
+class Softmax2D(Layer):
+    """softmax along the channels of images, [channels, height, width] or with a batch before. An `AssertionError` for other ranks."""
+
+    def __init__(self, name: str | None = None):
+        super().__init__()
+        self._dtype, self._name = default_dtype().name, name
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.ndim in (3, 4), f"Softmax2D requires a 3D or 4D tensor as input. Received: {x.ndim}D."
+        return F.softmax(x, axis=-3)
+
+    def extra_repr(self) -> str:
+        return f"name={self._name}" if self._name else ""

@@ -16,7 +16,7 @@ from polyreme.tensor import Tensor
 __all__ = [
     "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Identity", "Linear",
     "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
-    "Unflatten", "Unfold", "ZeroPad2D",
+    "Unflatten", "Unfold", "ZeroPad1D", "ZeroPad2D", "ZeroPad3D",
 ]  # fmt: skip
 
 
@@ -263,6 +263,26 @@ class ZeroPad2D(_Pad):
 
     def extra_repr(self) -> str:
         return _named(f"padding={self.padding}, data_format={self._data_format}", self._name)
+
+
+@defaults(data_format="NCL")
+class ZeroPad1D(_Pad):
+    """Sequences with zeros added: left, right."""
+
+    rank = 1
+
+    def __init__(self, padding: Any, data_format: str = "NCL", name: str | None = None):
+        super().__init__(padding, "constant", 0.0, data_format, name)
+
+
+@defaults(data_format="NCDHW")
+class ZeroPad3D(_Pad):
+    """Volumes with zeros added: left, right, top, bottom, front, back."""
+
+    rank = 3
+
+    def __init__(self, padding: Any, data_format: str = "NCDHW", name: str | None = None):
+        super().__init__(padding, "constant", 0.0, data_format, name)
 
 
 class Unfold(Layer):

@@ -11,9 +11,10 @@ from polyreme.nn.layers.function_layer import FunctionLayer
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HSigmoidLoss", "HingeEmbeddingLoss", "KLDivLoss",
-    "L1Loss", "MSELoss",
-    "MarginRankingLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss", "HSigmoidLoss",
+    "HingeEmbeddingLoss", "KLDivLoss", "L1Loss", "MSELoss",
+    "MarginRankingLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss",
+    "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -167,6 +168,46 @@ class TripletMarginLoss(_Loss):
         name: str | None = None,
     ):
         super().__init__(reduction, name, margin=margin, p=p, epsilon=epsilon, swap=swap)
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """max(0, d(input, positive) - d(input, negative) + margin); see `nn.functional.triplet_margin_with_distance_loss`."""
+
+    function = "triplet_margin_with_distance_loss"
+
+    def __init__(
+        self, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean", name: str | None = None
+    ):
+        super().__init__(reduction, name, distance_function=distance_function, margin=margin, swap=swap)
+
+
+class MultiMarginLoss(_Loss):
+    """max(0, margin - input[label] + input)**p, of all classes but the label's own; see `nn.functional.multi_margin_loss`."""
+
+    function = "multi_margin_loss"
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean", name: str | None = None
+    ):
+        super().__init__(reduction, name, p=p, margin=margin, weight=weight)
+
+
+class MultiLabelSoftMarginLoss(_Loss):
+    """Binary cross entropies of several labels; see `nn.functional.multi_label_soft_margin_loss`."""
+
+    function = "multi_label_soft_margin_loss"
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean", name: str | None = None):
+        super().__init__(reduction, name, weight=weight)
+
+
+class GaussianNLLLoss(_Loss):
+    """The negative log likelihood by normal distributions; see `nn.functional.gaussian_nll_loss`."""
+
+    function = "gaussian_nll_loss"
+
+    def __init__(self, full: bool = False, epsilon: float = 1e-6, reduction: str = "mean", name: str | None = None):
+        super().__init__(reduction, name, full=full, epsilon=epsilon)
 
 
 class PoissonNLLLoss(_Loss):

@@ -895,3 +895,19 @@ def a_tensor_outside_comes_to_lie_otherwise(p: Run) -> None:
         p.call(function, p.t(6))
         held[0] = following
     p.call(function, p.t(6))
+
+
+@program(whole=False)
+def values_that_a_loss_checks(p: Run) -> None:
+    log: list[Any] = []
+    kind = nn.TripletMarginWithDistanceLoss(lambda a, b: (a - b).sum(-1))
+
+    @p.static
+    def function(x: Any, variance: Any, labels: Any) -> Any:
+        log.append(1)
+        first = F.gaussian_nll_loss(x, x * 2, variance, full=True)
+        return first + F.multi_margin_loss(x, labels, 2), kind(x + 1, x, x * 0.5 - 1)
+
+    p.watch(log)
+    for least, label in ((0.5, 1), (0.0, 0), (-1.0, 1), (0.5, 3), (2.0, 2)):
+        p.call(function, paddle.abs(p.t(2, 3)).detach(), paddle.full([2, 1], least), paddle.to_tensor([label, 0]))
