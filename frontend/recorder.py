@@ -116,7 +116,7 @@ class Recorder(ABC):
         """Whether a step of training may go on as for calls in which `condition` holds."""
         return bool(condition)
 
-    def require(self, condition: Callable[[], Tensor], error: Exception) -> None:
+    def check_values(self, condition: Callable[[], Tensor], error: Exception) -> None:
         """Raise the error where a condition does not hold whenever the ops run."""
         if not bool(condition()):
             raise error

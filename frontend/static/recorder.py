@@ -132,7 +132,7 @@ class ProgramRecorder(Recorder):
         block = default_main_program().current_block()
         return symbol(f"K_{block.idx}_{len(block.ops)}")
 
-    def require(self, condition: Callable[[], Tensor], error: Exception) -> None:
+    def check_values(self, condition: Callable[[], Tensor], error: Exception) -> None:
         """A program raises nothing."""
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:

@@ -197,7 +197,7 @@ class _CaptureTrace(Trace):
         self.state.effect("check", None, (None, self.location()), condition)
         return True
 
-    def require(self, condition: Callable[[], Tensor], error: Exception) -> None:
+    def check_values(self, condition: Callable[[], Tensor], error: Exception) -> None:
         """As `expect`: where it does not hold Python runs the call, and raises the error."""
         if self.state.born:
             raise NotWhole("the values of tensors are checked in a branch, a loop or a rule of gradients")

@@ -587,7 +587,7 @@ class Trace(Recorder):
             caller_location(),
         )
 
-    def require(self, condition: Callable[[], Tensor], error: Exception) -> None:
+    def check_values(self, condition: Callable[[], Tensor], error: Exception) -> None:
         """A program that is saved raises nothing."""
 
     def _is_here(self, tensor: Tensor) -> bool:

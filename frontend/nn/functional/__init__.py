@@ -4,7 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 from polyreme.math.spelling import OF_FUNCTIONAL, spelled
 from polyreme.names import absent_from, listed
-from polyreme.nn.functional import activation, attention, common, conv, loss, margin_loss, norm, path_loss, pooling, resize, sequence, vision
+from polyreme.nn.functional import (
+    activation,
+    attention,
+    common,
+    conv,
+    loss,
+    margin_loss,
+    norm,
+    path_loss,
+    pooling,
+    resize,
+    sequence,
+    vision,
+)
 from polyreme.nn.functional.activation import *
 from polyreme.nn.functional.attention import *
 from polyreme.nn.functional.common import *

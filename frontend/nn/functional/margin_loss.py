@@ -36,7 +36,7 @@ def _require(condition: Callable[[], Tensor], error: Exception) -> None:
     with tape.recording(False):
         recorder = dispatch.recorder()
         if recorder is not None:
-            recorder.require(condition, error)
+            recorder.check_values(condition, error)
         elif not bool(condition()):
             raise error
 
