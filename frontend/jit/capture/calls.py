@@ -276,6 +276,10 @@ class Watch(Steps):
                 self.state.expand_layer(child, False)
             found = plain(layer, *args, **kwargs)
             return list(found) if isinstance(found, types.GeneratorType) else found
+        if name == "state_dict" and not args and not kwargs:
+            return self.made(self._state_dict(layer, plain))
+        if name in ("set_state_dict", "set_dict", "load_dict") and len(args) == 1 and not kwargs and type(args[0]) in LISTS:
+            return self._set_state_dict(layer, plain, args[0])
         if name == "__call__":
             return self._call_forward(layer, args, kwargs)
         if name in (
@@ -292,6 +296,27 @@ class Watch(Steps):
         if name == "forward" and self._is_trusted(layer):
             return self._run_trusted(layer, functools.partial(plain, layer), args, kwargs)
         return self._call_twin(plain, (layer, *args), kwargs)
+
+    def _state_dict(self, layer: Layer, plain: types.FunctionType) -> Any:
+        """The tensors of a Layer by name, which are those that it holds."""
+        for part in (layer, *layer.sublayers()):
+            self.state.expand_layer(part, False)
+            if self.state.expand(self.attribute(part, "_state_dict_hooks")):
+                raise NotWhole(f"'{type(layer).__name__}.state_dict' is called, through hooks")
+            if vars(part)["_buffers"]:
+                self.state.expand(self.attribute(part, "_non_persistable_buffer_names_set"))
+        return plain(layer)
+
+    def _set_state_dict(self, layer: Layer, plain: types.FunctionType, given: Any) -> Any:
+        """Values for all tensors of a Layer; others than those that it holds are told of by a warning, at each call."""
+        own, given = self._state_dict(layer, cast(Any, Layer.state_dict)), self._argument(given)
+        fits = own.keys() == given.keys() and all(
+            isinstance(held, Tensor) and held.type.shape == own[name].type.shape and held.type.dtype == own[name].type.dtype
+            for name, held in given.items()
+        )
+        if not fits or self.state.born:
+            raise NotWhole(f"'{type(layer).__name__}.{plain.__name__}' is called")
+        return self.made(plain(layer, given))
 
     def _call_ours(self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of the framework."""

@@ -5,6 +5,7 @@ others.
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -889,3 +890,50 @@ def a_statistic_is_given_to_the_net_that_writes_it(p: Run) -> None:
     p.call(function, p.t(2, 3), p.t(3))
     p.call(function, p.t(2, 3), norm._mean)
     p.call(function, p.t(2, 3), norm._mean.reshape([1, 3]))
+
+
+@program()
+def states_of_layers_inside(p: Run) -> None:
+    net, mean, late = (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1D(2)) for _ in range(3))
+    here = SimpleNamespace(steps=0)
+
+    @p.static
+    def step(x: Any) -> Any:
+        here.steps += 1
+        with paddle.no_grad():
+            net[0].weight.set_value(net[0].weight * 0.9 + 0.1)
+            held = mean.state_dict()
+            for name, value in net.state_dict().items():
+                held[name].set_value(held[name] * 0.5 + value * 0.5)
+            if here.steps % 2 == 0:
+                late.set_state_dict(net.state_dict())
+        return net(x).detach(), held["0.weight"] is mean[0].weight, list(held)
+
+    p.watch(net, mean, late)
+    for _ in range(3):
+        p.call(step, p.t(4, 3))
+    net[0].register_buffer("more", paddle.ones([2]))
+    mean[0].register_buffer("more", paddle.ones([2]))
+    late[0].register_buffer("more", paddle.zeros([2]), persistable=True)
+    p.call(step, p.t(4, 3))
+    net[0].register_buffer("more", paddle.ones([2]), persistable=False)
+    p.call(step, p.t(4, 3))
+
+
+@program(whole=False)
+def states_that_do_not_fit_and_hooks_of_states(p: Run) -> None:
+    net, late = nn.Linear(3, 2), nn.Linear(3, 2)
+
+    @p.static
+    def step(x: Any, scale: float) -> Any:
+        with paddle.no_grad():
+            state = {name: value * scale for name, value in net.state_dict().items() if scale < 2 or name == "weight"}
+            missing = late.set_state_dict(state)
+        return late(x), missing
+
+    p.watch(net, late)
+    for scale in (0.5, 1.5, 3.0):
+        p.call(step, p.t(4, 3), scale)
+    net.register_state_dict_hook(lambda state: state.pop("bias") and None)
+    for scale in (0.5, 1.5):
+        p.call(step, p.t(4, 3), scale)
