@@ -501,13 +501,13 @@ class StaticFunction(CompiledFunction):
         failing = fitting[0].guards.failing(given)
         said = str(failing.source.said()) if failing is not None else "a tensor that is read"
         number = failing is not None and _is_number(failing.constants)
-        # A whole number that is read at each call, and whose value matters all the same, often chooses between a few ways.
-        number = number and not (said in calls.changed and failing is not None and type(failing.constants[-1]) is int)
+        # A whole number that is read at each call, and whose value matters all the same, may choose between a few ways.
+        few = said in calls.changed and failing is not None and type(failing.constants[-1]) is int
         times = calls.changed[said] = calls.changed.get(said, 0) + 1
         for guard in fitting[0].guards.all_failing(given):
             if _is_number(guard.constants):
                 calls.changed.setdefault(guard.source.said(), 1)
-        if len(fitting) < MOST_PROGRAMS and not (number and times >= MOST_NUMBERS):
+        if len(fitting) < MOST_PROGRAMS and not (number and times >= (MOST_CHOICES if few else MOST_NUMBERS)):
             return None
         return NotWhole(f"'{said}' is another at call after call", _location(self._function))
 

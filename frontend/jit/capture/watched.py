@@ -375,7 +375,7 @@ class Watched:
         for name, value in list(vars(layer).items()):
             if name in ("_parameters", "_buffers", "_sub_layers", "_state_dict_hooks", "_full_name", "_non_persistable_buffer_names_set"):
                 continue
-            if (id(layer), name) in self.written and type(value) in CONSTANTS:
+            if (id(layer), name) in self.written and (type(value) in CONSTANTS or type(value) is ChangingNumber):
                 continue  # what it is before the call does not matter
             self._deep(value, Attribute(source, name, of_layer=True))
         for child in vars(layer)["_sub_layers"].values():
