@@ -225,6 +225,8 @@ class Watched:
         """`function` of numbers, which looks at nothing else: a number that Python computes before each run. What is none is a guard."""
         value = function(*[v.value if type(v) is ChangingNumber else v for v in operands])
         source = FunctionOf(function, tuple([v.source if type(v) is ChangingNumber else v for v in operands]))
+        if type(value) is tuple and all(type(part) in (int, float) for part in value):
+            return tuple([self.changing_number(part, Item(source, i)) for i, part in enumerate(value)])
         return self.changing_number(value, source) if type(value) in (int, float) else self.note(value, source)
 
     def pinned(self, value: Any) -> Any:
