@@ -15,7 +15,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.passes import FuncPass
 from polyreme.ir.python.records import dataclass
-from polyreme.lowering.kernels.conv.inverted_residual_plan import find_inverted_residual
+from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
 from polyreme.lowering.kernels.plan import facts_of, request_of
 from polyreme.lowering.machines.targets import Target
 
@@ -66,7 +66,7 @@ def _group(middle: Op, target: Target, roles: Mapping[Value, str], prepare: str)
     ends = [] if last is None or (after := _reader(last)) is not None and _is_depthwise(after) else [last]
     for roots in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
         fused = joined_roots(roots)
-        if find_inverted_residual(request_of(fused, target, *facts_of(fused, roles, prepare))) is None:
+        if not build_inverted_residual.takes(request_of(fused, target, *facts_of(fused, roles, prepare))):
             fused.drop_operands()
             continue
         at = roots[-1]

@@ -353,6 +353,12 @@ def pixels_of_tile(plan: ChannelwisePlan) -> int:
     return _even_width(places, most) if isinstance(places, int) else max(width for width in OPEN_WIDTHS if width <= most)
 
 
+def widths_of_tiles(plan: ChannelwisePlan) -> Sequence[int]:
+    """How many pixels a tile may have."""
+    most, places = _most_pixels(plan), plan.window_axes[-1].places
+    return range(1, min(most, places) + 1) if isinstance(places, int) else [width for width in OPEN_WIDTHS if width <= most]
+
+
 def _even_width(places: int, most: int) -> int:
     """The width of about equal tiles of at most so many pixels."""
     return -(-places // -(-places // most))
@@ -481,12 +487,9 @@ def fit_channelwise(found: Channelwise, schedule: ChannelwiseSchedule) -> None:
     if found.bare is None and schedule.padded != found.has_pad:
         raise error
     plan = found.plan(schedule.padded)
-    row = plan.window_axes[-1].places
-    widths = range(1, min(_most_pixels(plan), row) + 1) if isinstance(row, int) else OPEN_WIDTHS
     rows = range(1, estimate_pixels(plan.window_axes[-2].places) + 1) if _cuts_rows(plan) else range(1, 2)
     if (
-        schedule.pixels not in widths
-        or schedule.pixels > _most_pixels(plan)
+        schedule.pixels not in widths_of_tiles(plan)
         or schedule.channels not in range(own.lanes, plan.channels + own.lanes, own.lanes)
         or schedule.rows not in rows
     ):

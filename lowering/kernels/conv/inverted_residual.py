@@ -29,51 +29,64 @@ from polyreme.dialects import kernel
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
-from polyreme.ir.dims import Dim, maximum
+from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.dims import product as size_of
 from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.depthwise import ChannelwiseKernel, lanes_of, pixels_of_tile
+from polyreme.lowering.kernels.conv.depthwise import ChannelwiseKernel
 from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask
-from polyreme.lowering.kernels.conv.direct_plan import Direct
-from polyreme.lowering.kernels.conv.inverted_residual_plan import LEAST_GROUPS, InvertedResidual, find_inverted_residual
+from polyreme.lowering.kernels.conv.direct_plan import Direct, DirectSchedule, ScheduledDirect
+from polyreme.lowering.kernels.conv.inverted_residual_plan import (
+    LEAST_GROUPS,
+    InvertedResidual,
+    InvertedResidualSchedule,
+    ProductTile,
+    choose_inverted_residual,
+    find_inverted_residual,
+    fit_inverted_residual,
+    other_inverted_residuals,
+    why_no_inverted_residual,
+)
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.kernels.epilogue import Epilogue
 from polyreme.lowering.kernels.gemm.contract_schedule import tile_form
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run
-from polyreme.lowering.kernels.microkernel import Axis, rank_tiles, tile_heights
+from polyreme.lowering.kernels.microkernel import Axis, tile_heights
 from polyreme.lowering.kernels.packing import Panels, PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, told
+from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Product, typical
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
-
-# Rows of a tile of one vector: no limit; or, on machines with half as many multiply-adds a cycle, as many as let other units finish one
-# tile meanwhile.
-MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
+from polyreme.lowering.kernels.way import Way
 
 
-def build_inverted_residual(request: Request) -> KernelPlan | None:
-    """The plan of a fused inverted residual; None for any other group."""
-    block = find_inverted_residual(request)
-    return None if block is None else _ResidualKernel(block).build()
+def write_inverted_residual(block: InvertedResidual, schedule: InvertedResidualSchedule) -> KernelPlan:
+    """The plan of a fused inverted residual as its schedule says."""
+    return _ResidualKernel(block, schedule).build()
+
+
+build_inverted_residual = Way(
+    "inverted_residual",
+    InvertedResidualSchedule,
+    find_inverted_residual,
+    choose_inverted_residual,
+    write_inverted_residual,
+    fit_inverted_residual,
+    refusal=why_no_inverted_residual,
+    others=other_inverted_residuals,
+)
 
 
 class _Product:
     """The first or last product of a fused inverted residual: its panels, and tiles of some of its rows."""
 
-    def __init__(self, product: Product, rows: Dim, most: int, parts: PlanParts, highest: int = MOST_HIGH):
-        """For pieces of so many `rows`, in panels of at most so many vectors, where one vector has tiles of at most `highest` rows."""
+    def __init__(self, product: Product, rows: Dim, tile: ProductTile, parts: PlanParts):
+        """For pieces of so many `rows`."""
         p = product.problem
         self.product, self.lanes = product, typical(product.n)
-        tiles = rank_tiles(estimate_pixels(rows), typical(product.n), typical(product.k), p.registers)
-        self.count, (self.high, self.vectors) = (
-            rows,
-            next(tile for tile in tiles if tile[1] <= most and (tile[1] > 1 or tile[0] <= highest)),
-        )
+        self.count, self.high, self.vectors = rows, tile.rows, tile.vectors
         self.panels = Panels((), tuple(p.contracted), product.lane, self.vectors * product.lanes, p.sizes)
         self.weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
 
@@ -168,21 +181,23 @@ def _each_panel(code: Code, lanes: int, panels: Panels, body: Callable[[Index, i
 class _ResidualKernel:
     """Makes the plan of a fused inverted residual."""
 
-    def __init__(self, block: InvertedResidual):
-        self.c = block
+    def __init__(self, block: InvertedResidual, schedule: InvertedResidualSchedule):
+        self.c, self.schedule, self.rows = block, schedule, schedule.rows
+        # The last group of an open number of rows may have fewer.
+        self.groups = ceildiv(block.down.places, self.rows)
         self.parts = PlanParts(block.request)
         pixels, narrow = shape_of(block.depthwise.image)[2], block.depthwise.shape[2]
-        vector = block.request.target.vector_bytes
-        threshold = block.request.target.caches[0] * 7 // 8
         self.first: _Product | _Convolution
+        self.last: _Product | None = None
         if isinstance(block.first, Direct):
-            self.first = _Convolution(block.first, self.parts)
+            assert isinstance(schedule.first, DirectSchedule)
+            self.first = _Convolution(ScheduledDirect(block.first, schedule.first), self.parts)
         else:
-            most = max(1, threshold // (block.buffered_rows * estimate_pixels(pixels) * vector))
-            high = HIDDEN_HIGH if block.request.target.half_width_vectors else MOST_HIGH
-            self.first = _Product(block.first, pixels, most, self.parts, high)
-        self.last = None if block.last is None else _Product(block.last, block.rows * narrow, 8, self.parts)
-        self.middle = _Rows(block, self.first.panels, self.parts)
+            assert isinstance(schedule.first, ProductTile)
+            self.first = _Product(block.first, pixels, schedule.first, self.parts)
+        if block.last is not None and schedule.last is not None:
+            self.last = _Product(block.last, self.rows * narrow, schedule.last, self.parts)
+        self.middle = _Rows(block, schedule, self.first.panels, self.parts)
 
     def build(self) -> KernelPlan:
         c = self.c
@@ -198,8 +213,7 @@ class _ResidualKernel:
             *map(operand, extra_operands),
             *(result(i) for i in range(len(c.request.results))),
         ]
-        # LLVM's search for cheaper addresses takes half of its time and gains nothing where there are 32 registers.
-        final = c.request.target.vector_registers >= MANY_REGISTERS or None
+        final = self.schedule.final_addresses or None
         types = [self.parts.buffer_type(x) for x in slots]
         func = Func.empty(c.request.name("inverted_residual"), types, loc=c.request.func.location, final_addresses=final)
         code = Code(Builder.at_end(func.block, func.location))
@@ -210,13 +224,13 @@ class _ResidualKernel:
         self.middle.begin(code)
         with self._tasks(code) as (task, picture, start, stop):
             if c.is_open:
-                self.middle.task, kept = task, code.mul(task, c.rows)
+                self.middle.task, kept = task, code.mul(task, self.rows)
             else:
                 scratch, kept = [code.scratch(typical(size), c.depthwise.dtype) for size in self._scratch()], 0
             buffered_rows, *narrow = scratch
             with code.loop(start, stop, name="group") as group:
-                top = code.mul(group.iv, c.rows)
-                high = code.min(c.rows, code.sub(c.down.places, top)) if c.is_open else c.rows
+                top = code.mul(group.iv, self.rows)
+                high = code.min(self.rows, code.sub(c.down.places, top)) if c.is_open else self.rows
 
                 def rows(panel: Index, valid: int | None) -> None:
                     with code.loop(0, high, name="y") as y:
@@ -235,7 +249,7 @@ class _ResidualKernel:
                         before = Code(Builder(body, next(iter(body)), func.location))
                         made = ProductKernel(func, before, image, packed[0], self._buffers(c.problems[0].epilogue), [buffered_rows])
                         self._wide_rows(
-                            made, picture, before.add(before.mul(group.iv, c.rows), y.iv), before.mul(start, c.rows), panel, valid
+                            made, picture, before.add(before.mul(group.iv, self.rows), y.iv), before.mul(start, self.rows), panel, valid
                         )
 
                 _each_panel(code, self.first.lanes, self.first.panels, rows)
@@ -249,8 +263,7 @@ class _ResidualKernel:
                     )
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
-        chosen = told("inverted_residual", rows=c.rows, groups=c.groups, last=c.last is not None)
-        return self.parts.plan("inverted_residual", schedule=chosen)
+        return self.parts.plan("inverted_residual")
 
     def _epilogues(self) -> list[Epilogue]:
         return [self.c.depthwise.epilogue, *(p.epilogue for p in self.c.problems)]
@@ -261,19 +274,19 @@ class _ResidualKernel:
     def _scratch(self) -> list[Dim]:
         """Elements of a task's scratch memory: its row buffers, and the rows between the windows and the last product if there is one."""
         c = self.c
-        return [self.middle.panel_size * self.first.panels.count, *([] if self.last is None else [c.rows * c.narrow_row])]
+        return [self.middle.panel_size * self.first.panels.count, *([] if self.last is None else [self.rows * c.narrow_row])]
 
     @contextmanager
     def _tasks(self, code: Code) -> Iterator[tuple[Index, Index, Index, Index]]:
         """Tasks for all threads: their number, an image, and its groups of rows from the first to before the second."""
         c, images = self.c, self.c.images
         threads: Value = code.b(kernel.Threads)
-        pieces = code.min(code.ceildiv(threads, images), maximum(1, c.groups // LEAST_GROUPS))
+        pieces = code.min(code.ceildiv(threads, images), maximum(1, self.groups // LEAST_GROUPS))
         if c.is_open:
             pieces = code.min(pieces, c.most_tasks // images)
         with code.parallel(code.mul(pieces, images), name="task") as task:
             picture, piece = code.split(task, [images, pieces])
-            start, stop = (code.div(code.mul(p, c.groups), pieces) for p in (piece, code.add(piece, 1)))
+            start, stop = (code.div(code.mul(p, self.groups), pieces) for p in (piece, code.add(piece, 1)))
             yield task, picture, start, stop
 
     def _wide_rows(self, made: ProductKernel, picture: Index, row: Index, start: Index, panel: Index, valid: int | None) -> None:
@@ -301,10 +314,9 @@ class _ResidualKernel:
 class _Rows(ChannelwiseKernel):
     """The depthwise convolution: from the row buffer of each panel of channels, and into scratch memory if another product follows."""
 
-    def __init__(self, block: InvertedResidual, wide: Panels, parts: PlanParts):
-        plan = block.depthwise
-        super().__init__(plan, Lanes(lanes_of(plan), plan.request.target.masked), pixels_of_tile(plan), parts)
-        self.c = block
+    def __init__(self, block: InvertedResidual, schedule: InvertedResidualSchedule, wide: Panels, parts: PlanParts):
+        super().__init__(block.depthwise, Lanes(schedule.lanes, schedule.masked), schedule.pixels, parts)
+        self.c, self.rows = block, schedule.rows
         # Whose part of the scratch memory is used, where that of all tasks is one buffer.
         self.task: Index = 0
         self.panels_of_task = typical(wide.count)
@@ -367,6 +379,6 @@ class _Rows(ChannelwiseKernel):
                 code,
                 emitter.at(value, places, lanes, mask),
                 buffer,
-                linear(code, here, (1, self.c.rows * self.c.most_tasks, *plan.shape[2:])),
+                linear(code, here, (1, self.rows * self.c.most_tasks, *plan.shape[2:])),
                 mask,
             )

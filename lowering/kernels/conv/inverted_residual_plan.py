@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import gcd
@@ -11,16 +11,26 @@ from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
-from polyreme.ir.dims import Dim, ceildiv
+from polyreme.ir.dims import Dim
 from polyreme.ir.dims import product as size_of
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
-from polyreme.lowering.kernels.conv.depthwise import ChannelwisePlan, WindowAxis, find_depthwise
-from polyreme.lowering.kernels.conv.direct_plan import MAX_L2_BYTES, Direct, find_direct
+from polyreme.lowering.kernels.conv.depthwise import (
+    ChannelwisePlan,
+    WindowAxis,
+    find_depthwise,
+    lanes_of,
+    pixels_of_tile,
+    widths_of_tiles,
+)
+from polyreme.lowering.kernels.conv.direct_plan import MAX_L2_BYTES, Direct, DirectSchedule, choose_direct, find_direct
 from polyreme.lowering.kernels.conv.winograd import build_winograd
+from polyreme.lowering.kernels.microkernel import rank_tiles
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.memory import FAST_L3_BYTES
 
 # Parts of L2, 1 / this: scratch memory of a task, and weights, which are read again for each row.
@@ -35,6 +45,13 @@ EVEN_GROUPS = 8
 OPEN_GROUPS = 16
 # Tasks with scratch memory if its size is unknown. Further threads get none.
 MOST_OPEN_TASKS = 16
+# Rows of a tile of one vector: no limit; or, on machines with half as many multiply-adds a cycle, as many as let other units finish one
+# tile meanwhile.
+MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
+# Vectors of a tile of the last product.
+MOST_VECTORS_OF_LAST = 8
+# Numbers of rows that are candidates, with the chosen one, and vectors of such tiles of the first product.
+OTHER_ROWS, MOST_OTHER_VECTORS = 3, 4
 
 
 @dataclass(frozen=True)
@@ -60,20 +77,14 @@ class InvertedResidual:
         return self.depthwise.window_axes[0]
 
     @cached_property
-    def rows(self) -> int:
-        """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that
-        threads share evenly.
+    def fitting(self) -> tuple[int, ...]:
+        """How many rows of the windows' result may be made at a time: what fits the cache, in a whole number of groups of an image of known
+        or of a usual size.
         """
         room = min(self.request.target.caches[1], MAX_L2_BYTES) // L2_SHARE
         places = estimate_pixels(self.down.places)
         most = max(1, places // OPEN_GROUPS) if self.is_open else places
-        fitting = [n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room]
-        return max(fitting, default=0, key=lambda n: (gcd(places // n, EVEN_GROUPS), places // n >= 2 * LEAST_GROUPS, n))
-
-    @property
-    def groups(self) -> Dim:
-        """Groups of so many rows; the last one of an open number may have fewer."""
-        return ceildiv(self.down.places, self.rows)
+        return tuple(n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room)
 
     @property
     def is_open(self) -> bool:
@@ -111,7 +122,7 @@ class InvertedResidual:
 
 
 def find_inverted_residual(request: Request) -> InvertedResidual | None:
-    """The fused inverted residual that a group is, if the kernel pays; None for any other group."""
+    """The fused inverted residual that a group is; None for any other group."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) not in (2, 3):
         return None
@@ -135,11 +146,48 @@ def find_inverted_residual(request: Request) -> InvertedResidual | None:
         if last is None or not _reads_rows(last, narrow, len(request.func.args)):
             return None
         block = replace(block, last=last)
-    return block if _pays_off(block) else None
+    return block
 
 
-def _pays_off(block: InvertedResidual) -> bool:
-    """Whether the wide image exceeds the cache, and some of its rows with the weights do not.
+@dataclass(frozen=True)
+class ProductTile(Schedule, kind="product"):
+    """Tiles of so many rows and vectors."""
+
+    rows: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class InvertedResidualSchedule(Schedule, kind="inverted_residual"):
+    """So many `rows` of the windows' result are made at a time. `first` says how the wide image is computed, as a product or a convolution,
+    and `last` how the last product is, if there is one.
+
+    The depthwise convolution has vectors of so many `lanes`, with `masked` ends or scalar ones, and tiles of so many `pixels`, as in
+    `ChannelwiseSchedule`. With `final_addresses` LLVM looks for no cheaper addresses.
+    """
+
+    rows: int
+    first: ProductTile | DirectSchedule
+    lanes: int
+    pixels: int
+    last: ProductTile | None = None
+    masked: bool = False
+    final_addresses: bool = False
+
+
+def choose_inverted_residual(block: InvertedResidual) -> InvertedResidualSchedule | None:
+    """As many rows as fit the cache, so that there are groups of them in a number that threads share evenly; None where the kernel does not
+    pay.
+    """
+    if why_no_inverted_residual(block):
+        return None
+    places = estimate_pixels(block.down.places)
+    order = lambda n: (gcd(places // n, EVEN_GROUPS), places // n >= 2 * LEAST_GROUPS, n)
+    return schedule_inverted_residual(block, max(block.fitting, key=order))
+
+
+def why_no_inverted_residual(block: InvertedResidual) -> str:
+    """Why a kernel does not pay; nothing where the wide image exceeds the cache, and some of its rows with the weights do not.
 
     If L3 is slow nearly every image counts as too large, because the kernels around it want the same cache. If cores may share no L3, a
     quarter of L2 is the threshold.
@@ -147,9 +195,74 @@ def _pays_off(block: InvertedResidual) -> bool:
     target, dtype = block.request.target, block.depthwise.dtype
     cache = target.caches[1]
     threshold = cache // (SLOW_SHARE if target.l3_bytes_per_cycle < FAST_L3_BYTES else FAR_CORE_SHARE if target.separate_l3 else 1)
-    weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in block.problems)
-    image = estimate_pixels(size_of(shape_of(block.depthwise.image)[1:]))
-    return image * dtype.bytes > threshold and weights * dtype.bytes <= cache // WEIGHTS_SHARE and block.rows > 0
+    weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in block.problems) * dtype.bytes
+    image = estimate_pixels(size_of(shape_of(block.depthwise.image)[1:])) * dtype.bytes
+    if image <= threshold:
+        return f"the wide image has {image} bytes; more than {threshold} are asked"
+    if weights > cache // WEIGHTS_SHARE:
+        return f"the weights have {weights} bytes; at most {cache // WEIGHTS_SHARE} are asked"
+    return "" if block.fitting else "not even one row fits the cache"
+
+
+def schedule_inverted_residual(block: InvertedResidual, rows: int) -> InvertedResidualSchedule:
+    """What is chosen for so many rows at a time."""
+    plan, target = block.depthwise, block.request.target
+    first: ProductTile | DirectSchedule
+    if isinstance(block.first, Direct):
+        first = choose_direct(block.first)
+    else:
+        # Row buffers stay in L1.
+        pixels = shape_of(plan.image)[2]
+        most = max(1, target.caches[0] * 7 // 8 // (block.buffered_rows * estimate_pixels(pixels) * target.vector_bytes))
+        first = _tile_of(block.first, pixels, most, HIDDEN_HIGH if target.half_width_vectors else MOST_HIGH)
+    last = None if block.last is None else _tile_of(block.last, rows * plan.shape[2], MOST_VECTORS_OF_LAST)
+    # LLVM's search for cheaper addresses takes half of its time and gains nothing where there are 32 registers.
+    final = target.vector_registers >= MANY_REGISTERS
+    return InvertedResidualSchedule(rows, first, lanes_of(plan), pixels_of_tile(plan), last, target.masked, final)
+
+
+def _tile_of(product: Product, rows: Dim, most: int, highest: int = MOST_HIGH) -> ProductTile:
+    """The tile with the fewest estimated cycles for pieces of so many `rows`, of at most so many vectors; one vector has tiles of at most
+    `highest` rows.
+    """
+    tiles = rank_tiles(estimate_pixels(rows), typical(product.n), typical(product.k), product.problem.registers)
+    return ProductTile(*next(tile for tile in tiles if tile[1] <= most and (tile[1] > 1 or tile[0] <= highest)))
+
+
+def other_inverted_residuals(block: InvertedResidual) -> Iterator[InvertedResidualSchedule]:
+    """Other numbers of rows, and other tiles of the first product."""
+    own = choose_inverted_residual(block)
+    assert own is not None
+    for rows in sorted(block.fitting, key=lambda n: (abs(n - own.rows), n))[:OTHER_ROWS]:
+        yield schedule_inverted_residual(block, rows)
+    if isinstance(block.first, Product):
+        registers, pixels = block.first.problem.registers, estimate_pixels(shape_of(block.depthwise.image)[2])
+        for vectors in range(1, min(-(-typical(block.first.n) // registers.lanes), MOST_OTHER_VECTORS) + 1):
+            yield replace(own, first=ProductTile(min(registers.most_rows(vectors), pixels), vectors))
+
+
+def fit_inverted_residual(block: InvertedResidual, schedule: InvertedResidualSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of this group: with any rows that fit the cache, and tiles that registers hold."""
+    own = choose_inverted_residual(block)
+    like = own
+    if schedule.rows in block.fitting and schedule.pixels in widths_of_tiles(block.depthwise):
+        like = replace(schedule_inverted_residual(block, schedule.rows), pixels=schedule.pixels)
+        if isinstance(block.first, Product) and _holds(block.first, schedule.first):
+            like = replace(like, first=schedule.first)
+        if block.last is not None and _holds(block.last, schedule.last):
+            like = replace(like, last=schedule.last)
+    if schedule != like:
+        raise ScheduleError(f"expected a schedule like {own} for these layers and this machine but got {schedule}")
+
+
+def _holds(product: Product, tile: ProductTile | DirectSchedule | None) -> bool:
+    """Whether registers hold a tile of a product."""
+    registers = product.problem.registers
+    return (
+        isinstance(tile, ProductTile)
+        and 0 < tile.vectors <= -(-typical(product.n) // registers.lanes)
+        and 0 < tile.rows * tile.vectors <= registers.count
+    )
 
 
 def _made_from(contract: tensor.Contract, before: tensor.Contract) -> Value | None:

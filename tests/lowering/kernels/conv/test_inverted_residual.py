@@ -19,8 +19,10 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.dims import product as size_of
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
-from polyreme.lowering.kernels.conv import inverted_residual, inverted_residual_plan
+from polyreme.lowering.kernels.conv import inverted_residual_plan
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
+from polyreme.lowering.kernels.conv.inverted_residual_plan import InvertedResidualSchedule, ProductTile, find_inverted_residual
+from polyreme.lowering.kernels.plan import request_of
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -231,24 +233,53 @@ def test_machine_code_agrees_with_float64_on_machines_with_whole_and_with_half_v
     products.check_native(module, inputs, expected_of(case), case.dtype, target)
 
 
-def test_tiles_of_one_vector_are_low_enough_to_be_finished_during_the_next_where_vectors_are_halves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[tuple[int, int]] = []
-
-    class Recorded(inverted_residual._Product):
-        def __init__(self, *args: Any):
-            super().__init__(*args)
-            made.append((self.high, self.vectors))
-
-    monkeypatch.setattr(inverted_residual, "_Product", Recorded)
+def test_tiles_of_one_vector_are_low_enough_to_be_finished_during_the_next_where_vectors_are_halves() -> None:
     avx512 = TARGETS["x86-64-avx512"]
     module, _ = module_of(Case((112, 112), 16, 96, 24, stride=2))
-    for half_width_vectors in (False, True):
-        assert products.to_kernels(module, replace(avx512, half_width_vectors=half_width_vectors))[1] == ["inverted_residual"]
-    (whole, one), _, (high, narrow), (_, wide) = made
-    assert (one, narrow, wide) == (1, 1, 3)
-    assert whole > inverted_residual.HIDDEN_HIGH == high
+    (whole, *_), (half, *_) = (
+        products.candidates_of(module, build_inverted_residual, replace(avx512, half_width_vectors=half)) for half in (False, True)
+    )
+    assert isinstance(whole, InvertedResidualSchedule) and isinstance(half, InvertedResidualSchedule)
+    assert isinstance(whole.first, ProductTile) and isinstance(half.first, ProductTile) and half.last is not None
+    assert (whole.first.vectors, half.first.vectors, half.last.vectors) == (1, 1, 3)
+    assert whole.first.rows > inverted_residual_plan.HIDDEN_HIGH == half.first.rows
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((12, 6), 3, 20, 7, residual=True),
+        Case((12, 7), 3, 33, 0),
+        Case((16, 14), 3, 32, 8, planar=True),
+        Case((10, 5), 3, 20, 7, is_open=True, constant=False),
+    ],
+    ids=str,
+)
+def test_every_candidate_gives_the_same_numbers(case: Case) -> None:
+    module, inputs = module_of(case)
+    target = case.small(TARGETS["x86-64-avx512"])
+    products.check_candidates(module, inputs, expected_of(case), case.dtype, build_inverted_residual, target)
+
+
+def test_schedules_say_what_was_chosen_and_others_are_refused() -> None:
+    target = TARGETS["x86-64-avx512"]
+    module, _ = module_of(Case((56, 56), 24, 144, 24, residual=True))
+    own = (
+        "inverted_residual<rows = 7, first = product<rows = 12, vectors = 2>, lanes = 16, pixels = 14, "
+        "last = product<rows = 8, vectors = 2>, masked, final_addresses>"
+    )
+    assert str(products.candidates_of(module, build_inverted_residual, replace(target, caches=(32 << 10, 1 << 20, 8 << 20)))[0]) == own
+    changes = [
+        ("<rows = 7", "<rows = 13"),
+        ("<rows = 7", "<rows = 56"),
+        ("rows = 12", "rows = 17"),
+        ("lanes = 16", "lanes = 8"),
+        ("pixels = 14", "pixels = 15"),
+        (", last = product<rows = 8, vectors = 2>", ""),
+        ("rows = 8, vectors = 2", "rows = 8, vectors = 3"),
+        ("masked, ", ""),
+    ]
+    products.check_refused(module, build_inverted_residual, replace(target, caches=(32 << 10, 1 << 20, 8 << 20)), changes)
 
 
 def test_residuals_of_free_sizes_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,3 +425,18 @@ def test_with_32_registers_llvm_looks_for_no_cheaper_addresses(name: str, final:
     kernels, _ = products.to_kernels(module_of(case)[0], case.small(TARGETS[name]))
     made = {func.sym_name.split("_")[0]: func.final_addresses for func in kernels.functions if func.sym_name != "main"}
     assert made == {"inverted": final}
+
+
+def test_why_a_group_is_no_such_kernel_is_told() -> None:
+    module, _ = module_of(Case((12, 12), 8, 40, 24))
+    (group,) = [op for op in module.function().block if isinstance(op, tensor.Fused)]
+    said = []
+    for l2 in (1 << 20, 16 << 10):
+        target = replace(TARGETS["x86-64-avx512"], caches=(1 << 10, l2, 8 << 20), l3_bytes_per_cycle=20)
+        found = find_inverted_residual(request_of(group, target))
+        assert found is not None and not build_inverted_residual.takes(request_of(group, target))
+        said.append(build_inverted_residual.refusal(found))
+    assert said == [
+        f"the wide image has {12 * 12 * 40 * 4} bytes; more than {1 << 20} are asked",
+        f"the weights have {(8 + 24) * 40 * 4} bytes; at most {4 << 10} are asked",
+    ]
