@@ -17,7 +17,8 @@ Where parts begin and end may be free sizes. Which of both forms a row takes is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 
 from polyreme.dialects import tensor
@@ -25,7 +26,7 @@ from polyreme.dialects.kernel import lanes_of
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
-from polyreme.ir.dims import Dim, ceildiv, maximum, product
+from polyreme.ir.dims import Dim, Expr, ceildiv, maximum, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType, element_type, f32, f64, i32, i64, index
@@ -33,9 +34,11 @@ from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import each, run
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, told
+from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, run, with_grain, write_nest
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.targets import Target
 
 # Parts of an axis: each has a size of its own that the kernel looks up.
@@ -186,43 +189,109 @@ def _divides(op: tensor.Map, by: Dim) -> bool:
     return (op.fn == "div" and number.value == by) or (op.fn == "mul" and by & (by - 1) == 0 and number.value * by == 1)
 
 
-def build_adaptive_pooling(request: Request) -> KernelPlan | None:
-    """The plan of a group that is an adaptive pooling of planar images; None for any other group."""
+@dataclass(frozen=True)
+class AdaptiveRoot:
+    """A group that is an adaptive pooling."""
+
+    request: Request
+    pooling: AdaptivePooling
+
+    @property
+    def dtype(self) -> ScalarType:
+        return element_type(self.request.results[0].type)
+
+
+@dataclass(frozen=True)
+class AdaptiveSchedule(Schedule, kind="adaptive_pooling"):
+    """Vectors of so many `lanes`; of longer rows so many parts are done `together`. A task has so many `channels`, and `nest` says how
+    threads share tasks.
+    """
+
+    lanes: int
+    together: int
+    channels: int
+    nest: NestSchedule | None = None
+
+
+def find_adaptive_root(request: Request) -> AdaptiveRoot | None:
+    """A group that is an adaptive pooling of planar images; None for any other group."""
     if len(request.results) != 1:
         return None
     pooling = find_adaptive_pooling(request.results[0], request.target)
     if pooling is None or not isinstance(pooling.x, BlockArgument) or set(request.ops()) != set(pooling.ops):
         return None
-    return _AdaptiveKernel(request, pooling).build()
+    return AdaptiveRoot(request, pooling)
+
+
+def choose_adaptive(root: AdaptiveRoot) -> AdaptiveSchedule:
+    """As many parts together as there are, up to eight, and sixteen channels to a task."""
+    count, lanes = len(root.pooling.along.starts), root.request.target.lanes(root.dtype)
+    return _schedule(root, min(TOGETHER, lanes, 1 << (count - 1).bit_length()), CHANNELS)
+
+
+def _schedule(root: AdaptiveRoot, together: int, channels: int) -> AdaptiveSchedule:
+    target = root.request.target
+    lanes, shapes = target.lanes(root.dtype), [shape_of(v) for v in (root.pooling.x, root.request.results[0])]
+    *outer, height, width = shapes[0]
+    cycles = channels * (estimate_pixels(height) * estimate_pixels(width)) / lanes
+    free = any(isinstance(n, Expr) for shape in shapes for n in shape)
+    return AdaptiveSchedule(lanes, together, channels, choose_nest(target, [ceildiv(product(outer), channels)], cycles, free))
+
+
+def other_adaptive(root: AdaptiveRoot) -> Iterator[AdaptiveSchedule]:
+    """Fewer parts together, and other tasks."""
+    own = choose_adaptive(root)
+    if own.together > 2:
+        yield _schedule(root, own.together // 2, own.channels)
+    count = product(shape_of(root.pooling.x)[:-2])
+    for channels in (CHANNELS // 4, CHANNELS * 4):
+        if isinstance(count, Expr) or min(channels, own.channels) < count:
+            yield _schedule(root, own.together, channels)
+
+
+def fit_adaptive(root: AdaptiveRoot, schedule: AdaptiveSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of this pooling, with fewer parts together, and any tasks and grain."""
+    own = choose_adaptive(root)
+    fits = schedule.channels > 0 and schedule.together in (own.together, *(n for n in (2, 4, 8) if n < own.together))
+    like = _schedule(root, schedule.together, schedule.channels) if fits else own
+    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+        raise ScheduleError(f"expected a schedule like {own} for this pooling and machine but got {schedule}")
+
+
+def write_adaptive(root: AdaptiveRoot, schedule: AdaptiveSchedule) -> KernelPlan:
+    """The plan of a pooling as its schedule says."""
+    return _AdaptiveKernel(root, schedule).build()
+
+
+build_adaptive_pooling = Way(
+    "adaptive_pooling", AdaptiveSchedule, find_adaptive_root, choose_adaptive, write_adaptive, fit_adaptive, others=other_adaptive
+)
 
 
 class _AdaptiveKernel:
     """Writes the kernel of one group."""
 
-    def __init__(self, request: Request, pooling: AdaptivePooling):
-        self.request, self.p = request, pooling
-        self.out = request.results[0]
-        self.dtype: ScalarType = element_type(self.out.type)
-        *self.outer, self.height, self.width = shape_of(pooling.x)
-        self.lanes = request.target.lanes(self.dtype)
+    def __init__(self, root: AdaptiveRoot, schedule: AdaptiveSchedule):
+        self.request, self.p, self.schedule = root.request, root.pooling, schedule
+        self.out, self.dtype = root.request.results[0], root.dtype
+        *self.outer, self.height, self.width = shape_of(root.pooling.x)
+        self.lanes = schedule.lanes
 
     def build(self) -> KernelPlan:
         types = [BufferType(shape_of(v), self.dtype) for v in (self.p.x, self.out)]
         func = Func.empty(self.request.name("adaptive_pool"), types, loc=self.out.producer().location)
         self.code = code = Code(Builder.at_end(func.block, func.location))
         self.image, self.results = func.args
-        count = product(self.outer)
-        pixels = estimate_pixels(self.height) * estimate_pixels(self.width)
+        count, channels = product(self.outer), self.schedule.channels
 
         def body(places: list[Position]) -> None:
-            first = code.mul(places[0].scalar(code), CHANNELS)
-            self._channels(first, code.min(code.add(first, CHANNELS), count))
+            first = code.mul(places[0].scalar(code), channels)
+            self._channels(first, code.min(code.add(first, channels), count))
 
-        each(code, self.request.target, [ceildiv(count, CHANNELS)], CHANNELS * pixels / self.lanes, body)
+        write_nest(code, [ceildiv(count, channels)], self.schedule.nest, body)
         code.b.insert(Return([]))
         clean_up_kernel(func)
-        schedule = told("adaptive_pooling", parts=f"{len(self.p.down.starts)}x{len(self.p.along.starts)}", lanes=self.lanes)
-        return KernelPlan((Step(func, (operand(0), result(0))),), builder="adaptive_pooling", schedule=schedule)
+        return KernelPlan((Step(func, (operand(0), result(0))),))
 
     def _channels(self, first: Index, end: Index) -> None:
         """Channels from the first one to before the last one."""
@@ -264,9 +333,8 @@ class _AdaptiveKernel:
 
     def _groups(self) -> list[_PartsTogether]:
         """Parts of long rows that are done together."""
-        count = len(self.p.along.starts)
-        lanes = min(TOGETHER, self.lanes, 1 << (count - 1).bit_length())
-        return [_PartsTogether(self, at, lanes) for at in range(0, count, lanes)]
+        count, together = len(self.p.along.starts), self.schedule.together
+        return [_PartsTogether(self, at, together) for at in range(0, count, together)]
 
 
 class _PartsTogether:

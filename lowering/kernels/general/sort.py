@@ -10,22 +10,26 @@ share moves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Dim, maximum, minimum, product
+from polyreme.ir.dims import Dim, Expr, maximum, minimum, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index, u8, u16, u32, u64
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Lanes, each, vector_loop
+from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, vector_loop, with_grain, write_nest
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.targets import Target
 
 # Positions that are kept in order by insertion; more are cheaper to sort.
@@ -41,30 +45,120 @@ _MOVE_CYCLES = 4
 _WORDS = {8: u8, 16: u16, 32: u32, 64: u64}
 
 
-def build_sort(request: Request) -> KernelPlan | None:
-    """The plan of a single `tensor.argsort`; None for any other root."""
+@dataclass(frozen=True)
+class SortSchedule(Schedule, kind="sort"):
+    """A walk that keeps the first few (`walk`), or a radix sort with memory for so many `tasks`. `nest` says how threads share rows, or
+    tasks.
+    """
+
+    walk: bool = False
+    tasks: int = 0
+    nest: NestSchedule | None = None
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """A root that is one `tensor.argsort`."""
+
+    request: Request
+    op: tensor.Argsort
+
+    @property
+    def outer(self) -> list[Dim]:
+        """Axes of which each place has a row."""
+        return list(shape_of(self.op.x)[:-1])
+
+    @property
+    def length(self) -> Dim:
+        return shape_of(self.op.x)[-1]
+
+    @property
+    def taken(self) -> Dim:
+        """Positions of a row that are wanted."""
+        return shape_of(self.op.result)[-1]
+
+    @property
+    def keys(self) -> Keys:
+        return Keys(element_type(self.op.x.type), self.op.descending)
+
+    def tasks(self, most: int) -> Dim:
+        """Tasks of a radix sort, of which each has memory of its own."""
+        return maximum(minimum(product(self.outer), most), 1)
+
+    def memory(self, schedule: SortSchedule) -> tuple[BufferType, ...]:
+        """Scratch memory of a radix sort, for keys and places."""
+        count = 2 * self.tasks(schedule.tasks) * self.length
+        return () if schedule.walk else (BufferType((count,), self.keys.word), BufferType((count,), i32))
+
+    def types(self, schedule: SortSchedule) -> list[BufferType]:
+        """Of operand, result and scratch memory."""
+        read = BufferType((product((*self.outer, self.length)),), element_type(self.op.x.type))
+        return [read, BufferType((product((*self.outer, self.taken)),), i64), *self.memory(schedule)]
+
+
+def find_sorted(request: Request) -> Sorted | None:
+    """The single `tensor.argsort` that a root is; None for any other root."""
     op = request.single(tensor.Argsort)
-    if op is None:
-        return None
-    *outer, length = shape_of(op.x)
-    *_, taken = shape_of(op.result)
-    keys = Keys(element_type(op.x.type), op.descending)
+    return None if op is None else Sorted(request, op)
+
+
+def choose_sort(found: Sorted) -> SortSchedule:
+    """A walk for the first few of long rows."""
+    op, length = found.op, found.length
     few = op.count is not None and op.count <= MOST_KEPT and (not isinstance(length, int) or length >= LEAST_LEFT_OUT * op.count)
-    rows = product(outer)
-    tasks = maximum(minimum(rows, MOST_TASKS), 1)
-    memory = () if few else (BufferType((2 * tasks * length,), keys.word), BufferType((2 * tasks * length,), i32))
-    types = [BufferType((product((*outer, length)),), element_type(op.x.type)), BufferType((product((*outer, taken)),), i64), *memory]
-    func = Func.empty(request.name("argsort"), types, arg_names=("x", "y", "keys", "places")[: len(types)], loc=op.location)
+    return _schedule(found, few)
+
+
+def _schedule(found: Sorted, walk: bool, tasks: int = 0) -> SortSchedule:
+    target, length, word = found.request.target, estimate(found.length), found.keys.word
+    made = SortSchedule(walk, 0 if walk else tasks or MOST_TASKS)
+    free = any(isinstance(n, Expr) for type in found.types(made) for n in type.shape)
+    if walk:
+        assert found.op.count is not None
+        cycles = 2 * length / target.lanes(word) + 50 * found.op.count
+        return replace(made, nest=choose_nest(target, found.outer, cycles, free))
+    shared = found.tasks(made.tasks)
+    rows = ceil(estimate(product(found.outer)) / estimate(shared))
+    return replace(made, nest=choose_nest(target, [shared], _MOVE_CYCLES * (word.bytes + 1) * (length + BYTE) * rows, free))
+
+
+def other_sorts(found: Sorted) -> Iterator[SortSchedule]:
+    """The other way, if only some positions are wanted."""
+    count, own = found.op.count, choose_sort(found)
+    if count is not None and count <= MOST_KEPT:
+        yield _schedule(found, not own.walk)
+
+
+def fit_sort(found: Sorted, schedule: SortSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of this root, with any tasks and grain; a walk only where so many positions are wanted."""
+    own = choose_sort(found)
+    fits = found.op.count is not None and not schedule.tasks if schedule.walk else schedule.tasks > 0
+    like = _schedule(found, schedule.walk, schedule.tasks) if fits else own
+    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+        raise ScheduleError(f"expected a schedule like {own} for these rows and this machine but got {schedule}")
+
+
+def write_sort(found: Sorted, schedule: SortSchedule) -> KernelPlan:
+    """The plan of a root as its schedule says."""
+    op, types = found.op, found.types(schedule)
+    func = Func.empty(found.request.name("argsort"), types, arg_names=("x", "y", "keys", "places")[: len(types)], loc=op.location)
     code = Code(Builder.at_end(func.block, op.location))
     x, y, *halves = func.args
-    if few:
-        _Best(code, request.target, keys, length, taken, op.count).write(x, y, outer)
+    target = found.request.target
+    if schedule.walk:
+        assert op.count is not None
+        _Best(code, target, found.keys, found.length, found.taken, op.count).write(x, y, found.outer, schedule.nest)
     else:
         kept, places = halves
-        _Radix(code, request.target, keys, length, taken).write(x, y, kept, places, rows, tasks)
+        radix = _Radix(code, target, found.keys, found.length, found.taken)
+        radix.write(x, y, kept, places, product(found.outer), found.tasks(schedule.tasks), schedule.nest)
     code.b(Return, ())
+    memory = found.memory(schedule)
     slots = (operand(0), result(0), *(scratch(i) for i in range(len(memory))))
-    return KernelPlan((Step(clean_up_kernel(func), slots),), scratch=memory, builder="sort")
+    return KernelPlan((Step(clean_up_kernel(func), slots),), scratch=memory)
+
+
+build_sort = Way("sort", SortSchedule, find_sorted, choose_sort, write_sort, fit_sort, others=other_sorts)
 
 
 @dataclass(frozen=True)
@@ -121,11 +215,10 @@ class _Radix:
     length: Dim
     taken: Dim
 
-    def write(self, x: Value, y: Value, keys: Value, places: Value, rows: Dim, tasks: Dim) -> None:
+    def write(self, x: Value, y: Value, keys: Value, places: Value, rows: Dim, tasks: Dim, nest: NestSchedule | None) -> None:
         code, length = self.code, self.length
         share = code.div(code.add(rows, code.sub(tasks, 1)), tasks)
         passes = self.keys.word.bytes
-        cycles = _MOVE_CYCLES * (passes + 1) * (estimate(length) + BYTE) * ceil(estimate(rows) / estimate(tasks))
 
         def task(at: list[Position]) -> None:
             number = at[0].scalar(code)
@@ -137,7 +230,7 @@ class _Radix:
                 last = self._move(keys, places, mine, counts)
                 self._give(places, last, y, code.mul(loop.iv, self.taken))
 
-        each(code, self.target, [tasks], cycles, task)
+        write_nest(code, [tasks], nest, task)
 
     def _count(self, x: Value, start: Index, keys: Value, places: Value, mine: Index, counts: Value) -> None:
         """Make the keys of a row, number them, and count how often each byte has each value."""
@@ -222,7 +315,7 @@ class _Best:
     taken: Dim
     count: int
 
-    def write(self, x: Value, y: Value, outer: list[Dim]) -> None:
+    def write(self, x: Value, y: Value, outer: list[Dim], nest: NestSchedule | None) -> None:
         code = self.code
         word = self.keys.word
         lanes = Lanes(self.target.lanes(word), self.target.masked)
@@ -259,7 +352,7 @@ class _Best:
             with code.loop(0, self.taken, name="i") as loop:
                 code.store(code.load(self.at, loop.iv), y, code.add(code.mul(number, self.taken), loop.iv))
 
-        each(code, self.target, outer, 2 * estimate(self.length) / lanes.count + 50 * self.count, row)
+        write_nest(code, outer, nest, row)
 
     def _worst(self) -> Value:
         """The key of the last that is kept."""

@@ -226,3 +226,19 @@ def test_a_mean_by_another_number_than_the_length_is_none() -> None:
 def test_kernels_of_free_sizes_are_verified_at_every_level() -> None:
     case = Case((1, 4, 9, 35), (3, 4), open=True)
     lower(module_of(case), TARGETS["x86-64-avx512"], verify=True, inputs=[case.array()])
+
+
+@pytest.mark.parametrize(
+    "case", [Case((1, 40, 9, 41), (3, 7)), Case((2, 5, 20, 12), (2, 5), "max", f64), Case((1, 3, 9, 50), (2, 3), open=True)], ids=str
+)
+def test_every_candidate_gives_the_same_numbers(case: Case) -> None:
+    x = case.array()
+    products.check_candidates(module_of(case), [x], case.expected(x), case.dtype, build_adaptive_pooling, TARGETS["x86-64-avx512"])
+
+
+def test_schedules_say_what_was_chosen_and_others_are_refused() -> None:
+    wide, module = TARGETS["x86-64-avx512"], module_of(Case((1, 64, 30, 41), (3, 7)))
+    own = "adaptive_pooling<lanes = 16, together = 8, channels = 16>"
+    assert str(products.candidates_of(module, build_adaptive_pooling, wide)[0]) == own
+    changes = [("lanes = 16", "lanes = 8"), *(("together = 8", f"together = {n}") for n in (1, 3, 16)), ("channels = 16", "channels = 0")]
+    products.check_refused(module, build_adaptive_pooling, wide, changes)

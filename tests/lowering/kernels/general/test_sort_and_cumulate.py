@@ -12,10 +12,12 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, scalar_type
+from polyreme.lowering.kernels.general.sort import build_sort
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.transforms.sort_short_rows import CountRanks
 from polyreme.runtime.threads import get_num_threads, set_num_threads
+from tests.lowering import products
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8"]
 SHAPES = [(1,), (5,), (3, 100), (2, 1), (0, 4), (3, 0), (2, 3, 70), (1, 1000), (5, 33)]
@@ -150,3 +152,24 @@ def test_results_do_not_depend_on_the_number_of_threads():
             np.testing.assert_array_equal(*results)
     finally:
         set_num_threads(before)
+
+
+@pytest.mark.parametrize("count", [None, 1, 7, 64])
+def test_sorts_say_what_was_chosen_and_others_give_the_same_positions(count):
+    x, target = numbers((3, 100), "float32"), find_target("x86-64-avx512")
+    module = module_of(x.shape, f32, lambda b, v: b(tensor.Argsort, v, descending=True, count=count))
+    (own, *others) = products.candidates_of(module, build_sort, target)
+    assert own.walk == (count in (1, 7)) and [other.walk for other in others] == ([not own.walk] if count else [])
+    for schedule in (own, *others):
+        found = evaluate(products.as_said(module, build_sort, str(schedule), target), [x])[0]
+        np.testing.assert_array_equal(found, order_array(x, -1, True)[..., :count])
+
+
+def test_schedules_of_other_sorts_are_refused():
+    target = find_target("x86-64-avx512")
+    few = module_of((3, 100), f32, lambda b, v: b(tensor.Argsort, v, count=7))
+    whole = module_of((3, 100), f32, lambda b, v: b(tensor.Argsort, v))
+    assert str(products.candidates_of(few, build_sort, target)[0]) == "sort<walk>"
+    products.check_refused(few, build_sort, target, [("walk", "walk, tasks = 3"), ("<walk>", ""), ("walk", "walk, nest = nest<axes = 1>")])
+    assert str(products.candidates_of(whole, build_sort, target)[0]) == "sort<tasks = 64>"
+    products.check_refused(whole, build_sort, target, [("tasks = 64", "walk"), ("tasks = 64", "tasks = 0")])
