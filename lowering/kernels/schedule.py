@@ -125,7 +125,8 @@ def _tuple(items: tuple[Any, ...], text: str, what: str) -> tuple[Any, ...]:
         return tuple(map(int, numbers))
     if not (text.startswith("[") and text.endswith("]")):
         raise ScheduleError(f"expected {what} to be schedules in brackets but got '{text}'")
-    return tuple(parse_schedule(part, [items[0]]) for part in _split(text[1:-1]))
+    kinds = get_args(items[0]) if get_origin(items[0]) in (Union, UnionType) else (items[0],)
+    return tuple(parse_schedule(part, kinds) for part in _split(text[1:-1]))
 
 
 def _numbers(items: tuple[Any, ...]) -> str:

@@ -6,8 +6,9 @@ written in turn. Packed forms of shared operands are made once, before the loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -19,29 +20,114 @@ from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
+from polyreme.lowering.kernels.conv.nchw_strategy import NchwSchedule
 from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.gemm.contract_schedule import ContractSchedule
 from polyreme.lowering.kernels.general.loops import build_loops
-from polyreme.lowering.kernels.general.random import build_random
-from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, choose, operand, pack, request_of, result, scratch
-from polyreme.lowering.kernels.sequence.recurrent import build_recurrent
+from polyreme.lowering.kernels.general.random import RandomSchedule, build_random
+from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, request_of, result, scratch, title
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.sequence.recurrent import RecurrentSchedule, build_recurrent
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.transforms.fuse import Fuse
 from polyreme.lowering.transforms.scan_steps import step_of
 from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
 
 __all__ = ["build_scan"]
 
-# Who makes the kernels of a step; scans within scans come back here.
-_INNER = (build_nchw_conv, build_contract, build_random)
+
+@dataclass(frozen=True)
+class GenericLoops(Schedule, kind="loops"):
+    """Generic loops, whose own choices are no value that is read back."""
 
 
-def build_scan(request: Request) -> KernelPlan | None:
-    """The plan of a `tensor.scan`; None for any other root."""
+@dataclass(frozen=True)
+class ScanSchedule(Schedule, kind="scan"):
+    """Each of the `roots` of a step is computed by a schedule of its own, in their order."""
+
+    roots: tuple[RecurrentSchedule | ScanSchedule | NchwSchedule | ContractSchedule | RandomSchedule | GenericLoops, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScannedSteps:
+    """A root that is one `tensor.scan`: its `step` as a fused function, and the roots of that."""
+
+    request: Request
+    scan: tensor.Scan
+    step: Func
+    roots: tuple[tuple[Op, Request], ...]
+
+
+def find_scan(request: Request) -> ScannedSteps | None:
+    """The single `tensor.scan` that a root is; None for any other root."""
     scan = request.single(tensor.Scan)
     if scan is None:
         return None
     # Only for recurrent layers is an operand left in another order (`preferred_order_of_input`).
     assert not request.operand_orders
-    return _Steps(request, scan).build()
+    step = step_of(scan)
+    SinkReshapes().run_on(step)
+    Fuse().run_on(step)
+    return ScannedSteps(request, scan, step, tuple((op, _request_of(op, request, scan)) for op in step.block if _has_kernel(op)))
+
+
+def _request_of(op: Op, request: Request, scan: tensor.Scan) -> Request:
+    """A root of a step: packs of what all steps share are made in front of the loop, others at every step."""
+    first = len(scan.xs) + len(scan.inits)
+    sources = {i: s.index for i, v in enumerate(op.operands) if isinstance(s := behind_reshapes(v), BlockArgument) and s.index >= first}
+    return request_of(op, request.target, sources, known=[i for i, source in sources.items() if source in request.known])
+
+
+def _ways() -> tuple[Way, ...]:
+    """Who makes the kernels of a step, but for the generic loops; scans within scans come back here."""
+    return build_recurrent, build_scan, build_nchw_conv, build_contract, build_random
+
+
+def choose_scan(found: ScannedSteps) -> ScanSchedule:
+    """For each root the first way that takes it, as it chooses."""
+    return ScanSchedule(tuple(_chosen(request) for _, request in found.roots))
+
+
+def _chosen(request: Request) -> Any:
+    for way in _ways():
+        seen = way.find(request)
+        chosen = None if seen is None else way.choose(seen)
+        if chosen is not None:
+            return chosen
+    return GenericLoops()
+
+
+def fit_scan(found: ScannedSteps, schedule: ScanSchedule) -> None:
+    """`ScheduleError` unless each root of a step can be computed as is said of it."""
+    if len(schedule.roots) != len(found.roots):
+        raise ScheduleError(f"expected a schedule like {choose_scan(found)} for the {len(found.roots)} roots of a step but got {schedule}")
+    for (_, request), said in zip(found.roots, schedule.roots, strict=True):
+        way = _way_of(said)
+        if way is None:
+            continue
+        seen = way.find(request)
+        if seen is None:
+            raise ScheduleError(f"expected a root of a step that '{said.kind}' is for but got {title(request)}")
+        way.fits(seen, said)
+
+
+def _way_of(schedule: Schedule) -> Way | None:
+    """Whose schedule it is; None for the generic loops."""
+    return next((way for way in _ways() if isinstance(schedule, way.schedule)), None)
+
+
+def write_scan(found: ScannedSteps, schedule: ScanSchedule) -> KernelPlan:
+    """The plan of a scan as its schedule says."""
+    plans: dict[Op, KernelPlan] = {}
+    for (op, request), said in zip(found.roots, schedule.roots, strict=True):
+        way = _way_of(said)
+        plan = build_loops(request) if way is None else way.plan(way.find(request), said)
+        assert plan is not None, "steps have no groups of several contractions"
+        plans[op] = plan
+    return _Steps(found).build(plans)
+
+
+build_scan = Way("scan", ScanSchedule, find_scan, choose_scan, write_scan, fit_scan)
 
 
 @dataclass(frozen=True)
@@ -55,20 +141,17 @@ class _Place:
 class _Steps:
     """Writes the kernel of a scan from those of its ops."""
 
-    def __init__(self, request: Request, scan: tensor.Scan):
-        self.request, self.scan = request, scan
+    def __init__(self, found: ScannedSteps):
+        self.request, self.scan, self.step = found.request, found.scan, found.step
         self.slots: list[Slot] = []
         self.types: list[BufferType] = []
         self.packs: list[Pack] = []
         self.scratch: list[BufferType] = []
         self.memory: dict[Value, _Place] = {}
 
-    def build(self) -> KernelPlan:
-        scan, request = self.scan, self.request
-        step = step_of(scan)
-        SinkReshapes().run_on(step)
-        Fuse().run_on(step)
-        plans = {op: self._plan(op, step) for op in step.block if _has_kernel(op)}
+    def build(self, plans: Mapping[Op, KernelPlan]) -> KernelPlan:
+        """The kernel, from those of the step's roots."""
+        scan, request, step = self.scan, self.request, self.step
         # Buffers are added as they are needed; each is an argument of the kernel.
         func = Func.empty(request.name("scan"), [], loc=scan.location)
         self.func, self.code = func, Code(Builder.at_end(func.block, func.location))
@@ -88,7 +171,7 @@ class _Steps:
             self._copy(_Place(state, start), _Place(self._buffer(result(i)), 0), x)
         code.b.insert(Return([]))
         func.finish()
-        return KernelPlan((Step(func, tuple(self.slots)),), tuple(self.packs), tuple(self.scratch), "scan")
+        return KernelPlan((Step(func, tuple(self.slots)),), tuple(self.packs), tuple(self.scratch))
 
     # --- memory
 
@@ -154,16 +237,7 @@ class _Steps:
 
     # --- the ops of a step
 
-    def _plan(self, op: Op, step: Func) -> KernelPlan:
-        """The kernels of an op of the step; packs of what all steps share are made in front of the loop, others at every step."""
-        first = len(self.scan.xs) + len(self.scan.inits)
-        sources = {i: s.index for i, v in enumerate(op.operands) if isinstance(s := behind_reshapes(v), BlockArgument) and s.index >= first}
-        request = request_of(op, self.request.target, sources, known=[i for i, source in sources.items() if source in self.request.known])
-        plan = choose(request, (build_recurrent, build_scan, *_INNER, build_loops))
-        assert plan is not None, "steps have no groups of several contractions"
-        return plan
-
-    def _op(self, op: Op, plans: dict[Op, KernelPlan]) -> None:
+    def _op(self, op: Op, plans: Mapping[Op, KernelPlan]) -> None:
         if isinstance(op, tensor.Reshape):
             self.memory[op.result] = self.memory[op.x]
             return

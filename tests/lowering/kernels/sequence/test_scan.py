@@ -16,16 +16,17 @@ from polyreme.dialects import nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.debug.tolerance import expect
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.text import parse_module
+from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import TensorType, f32, f64, i64
 from polyreme.ir.verify import verify
 from polyreme.lowering.analysis.costs import cost_of
 from polyreme.lowering.kernels.microkernel import Registers
-from polyreme.lowering.kernels.plan import request_of
+from polyreme.lowering.kernels.plan import request_of, structure
 from polyreme.lowering.kernels.sequence.recurrent_plan import choose_tile
 from polyreme.lowering.machines.targets import Target, find_target, host
-from polyreme.lowering.pipeline import compile_module, lower
+from polyreme.lowering.pipeline import choose_schedules, compile_module, lower
 from polyreme.lowering.transforms.scan_steps import HoistFromScans, UnrollScans
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.strategies import map_one, modules, scan
@@ -326,3 +327,36 @@ def test_rows_that_do_not_run_are_passed_over(way: str, reverse: str) -> None:
         if not any(counts):
             last, _ = run([x, runs, h, np.full_like(w, np.nan)])
             np.testing.assert_array_equal(last, h)
+
+
+def test_a_scan_says_how_each_root_of_a_step_is_computed_and_another_schedule_of_one_gives_the_same() -> None:
+    wide = find_target("x86-64-avx512")
+    module = lower(parse_module(SWAPPING), wide, "tensor")
+    plain = lower(module, wide)
+    choose_schedules(module, wide)
+    text = print_module(module)
+    assert 'schedule = "scan<roots = [gemm<sizes = 1x2x2, tile = 1x1, ' in text and ">>, loops, gemm<sizes = 2x1x2, tile = 2x1, " in text
+    assert structure(lower(parse_module(text), wide).block) == structure(plain.block)
+    other = lower(parse_module(text.replace("tile = 2x1", "tile = 1x1")), wide)
+    assert structure(other.block) != structure(plain.block)
+    rng = np.random.default_rng(3)
+    inputs = [*(rng.uniform(-1, 1, s).astype("float32") for s in ((4, 2), 2, 2)), np.array(7), rng.uniform(-1, 1, (2, 2)).astype("float32")]
+    for got, wanted in zip(evaluate(other, inputs), evaluate(plain, inputs), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (", loops", "", "expected a schedule like scan<roots = .* for the 3 roots of a step but got"),
+        ("loops", "random<lanes = 4>", "expected a root of a step that 'random' is for but got 'full add'"),
+        ("sizes = 2x1x2", "sizes = 2x1x3", "expected a schedule for sizes = 2x1x2"),
+        ("loops", "sort", "expected a schedule of a kind known here"),
+    ],
+)
+def test_a_schedule_that_does_not_fit_the_roots_of_a_step_is_refused(old: str, new: str, message: str) -> None:
+    wide = find_target("x86-64-avx512")
+    module = lower(parse_module(SWAPPING), wide, "tensor")
+    choose_schedules(module, wide)
+    with pytest.raises(PolyremeError, match=message):
+        lower(parse_module(print_module(module).replace(old, new)), wide)
