@@ -30,7 +30,7 @@ from polyreme.ir.types import BufferType, Type, VectorType, f32, i32, index
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, moved, spans_of, union
 from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles
-from polyreme.lowering.machines.functions import LATENCY, LATENCY_OF_SIMPLE, OPERATIONS
+from polyreme.lowering.machines.functions import LATENCY, LATENCY_OF_SIMPLE, OPERATIONS, POLYNOMIALS
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["KernelWork", "kernel_cycles", "work_of"]
@@ -77,8 +77,8 @@ class CountedLoop:
         found: _Touched = {}
         for r in self.references:
             # Rounds whose places are not known are taken to be neighbours, and to have lines in common.
-            spans = None if r.place.moved_by else spans_of(r.place.start, r.bytes, line)
-            count = r.bytes if spans is None else bytes_of(spans)
+            spans = spans_of(r.place.start, r.bytes, 1 if r.place.moved_by else line)
+            count = bytes_of(spans)
             _add(found, (r.buffer, r.place.steps, r.place.rest), _Part(count, r.size, (count,) * len(rooms), spans))
         for part in found.values():
             part.missed = (part.count,) * len(rooms)
@@ -339,8 +339,19 @@ class _Counter:
                 if not one.loops and not one.rest:
                     self.places[op.result] = FIRST.plus(other, one.start)
                     return
+        if isinstance(op, kernel.Apply) and op.result.type == index and (usual := self._usual(op)) is not None:
+            self.places[op.result] = self._place_of(usual)
+            return
         loops = frozenset[Any]().union(*(place.loops for place in places))
         self.places.update((r, _unknown(r, loops)) for r in op.results)
+
+    def _usual(self, op: kernel.Apply) -> Value | None:
+        """What one of several numbers mostly is, as of bounds that only matter at an edge."""
+        if op.fn not in ("max", "min", "select") or op.result not in self.known:
+            return None
+        result = np.broadcast_to(self.known[op.result], SAMPLES)
+        among = [x for x in op.operands if x.type == index and x in self.known]
+        return max(among, key=lambda x: int((np.broadcast_to(self.known[x], SAMPLES) == result).sum()), default=None)
 
     def _count(self, op: Op, loop: CountedLoop) -> None:
         """Add the work of an op, and the memory that it touches."""
@@ -399,7 +410,8 @@ class _Counter:
         count = max(map(self._vectors, [op.result.type, *(x.type for x in op.operands)]))
         # What is at least a number that is known, as after a relu, is one instruction.
         is_bound = op.fn in ("max", "min") and any(map(_is_known, op.operands))
-        loop.work = loop.work + Work(arithmetic=count * (1 if is_bound else OPERATIONS.get(op.fn, 1)))
+        count *= 1 if is_bound else OPERATIONS.get(op.fn, 1)
+        loop.work = loop.work + (Work(multiply_adds=count) if op.fn in POLYNOMIALS else Work(arithmetic=count))
 
     def _touch(self, loop: CountedLoop, buffer: Value, count: float, at: Value) -> None:
         place = FIRST.plus(self._place_of(at), buffer.type.dtype.bytes)
@@ -413,10 +425,11 @@ class _Counter:
         loop.references.append(Reference(buffer, count, size, place))
 
     def _vectors(self, type: Type) -> float:
-        """Registers that a value takes; one for a single element."""
+        """Registers that a value takes; one for a single element, or half of one where the machine computes them in halves."""
         if isinstance(type, BufferType):
             return 0.0
-        return max(1.0, lanes_of(type) * scalar_of(type).bytes / self.target.vector_bytes)
+        least = 0.5 if self.target.half_width_vectors else 1.0
+        return max(least, lanes_of(type) * scalar_of(type).bytes / self.target.vector_bytes)
 
 
 def _unknown(value: Value, loops: frozenset[Any] = frozenset()) -> Place:

@@ -69,7 +69,15 @@ ZEN = Core("Zen", ("znver1", "znver2", "znver5"), family="znver")
 # Half of its L3, and memory in eight streams.
 ZEN_3 = Core("Zen 3", ("znver3",), l3_of_l2=32, memory_bytes_per_cycle=4, hardware_prefetch=True, memory_streams=8)
 # Vectors of 64 bytes are computed in halves, so one multiply-add of them begins in a cycle; in a virtual machine cores may share no L3.
-ZEN_4 = Core("Zen 4", ("znver4",), multiply_adds=1, half_width_vectors=True, separate_l3=True, hardware_prefetch=True)
+ZEN_4 = Core(
+    "Zen 4",
+    ("znver4",),
+    l3_bytes_per_cycle=26,
+    multiply_adds=1,
+    half_width_vectors=True,
+    separate_l3=True,
+    hardware_prefetch=True,
+)
 # Intel's add and multiply on the same ports, and of tiles that are equal otherwise those with fewer loads win. The hardware prefetcher
 # stops at a page, so memory is read best in eight streams.
 SKYLAKE = Core(

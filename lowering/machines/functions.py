@@ -9,7 +9,9 @@ EXPENSIVE = {
     "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 10, "div": 4, "sqrt": 4,
     "rsqrt": 5,
 }  # fmt: skip
-# The same as the cost model counts. A minimum or maximum tells zeros by their signs, and hands on what is not a number.
-OPERATIONS = {**EXPENSIVE, "max": 8, "min": 8, "exp": 18, "sigmoid": 22, "tanh": 22, "gelu": 22, "erf": 22}
+# The same as the cost model counts. A minimum or maximum hands on what is not a number.
+OPERATIONS = {**EXPENSIVE, "max": 4, "min": 4, "exp": 18, "sigmoid": 22, "tanh": 22, "gelu": 22, "erf": 22}
+# Of these most are multiply-adds of a polynomial.
+POLYNOMIALS = frozenset(("exp", "expm1", "log", "log1p", "sigmoid", "tanh", "gelu", "erf"))
 # Cycles until a result can be used: of a multiply-add, and of a simple function, or for each that a larger one counts as.
 LATENCY, LATENCY_OF_SIMPLE = 4, 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.cost import rates_of
+from polyreme.lowering.machines.functions import OPERATIONS
 from polyreme.lowering.machines.targets import TARGETS
 
 TARGET = TARGETS["x86-64-avx512"]
@@ -117,6 +119,44 @@ def test_rows_and_columns_of_a_number_are_where_the_number_is() -> None:
 
     # Vectors overlap by half.
     assert kernel_of(L1, tasks).traffic.l2 == pytest.approx(2 * 4 * L1, rel=0.01)
+
+
+def test_bounds_that_matter_at_an_edge_hide_no_overlap() -> None:
+    rows = L1 // 64
+
+    def clipped(code: Code, func: Func) -> None:
+        x, y = func.args
+        with code.loop(0, rows) as row:
+            low = code.apply("max", code.sub(1, row.iv), code.value(0))
+            with code.loop(low, 3) as tap, code.loop(0, 64, step=LANES) as loop:
+                at = code.add(code.mul(code.add(row.iv, tap.iv), 64), loop.iv)
+                code.store(code.load(x, at, LANES), y, 0)
+
+    assert kernel_of(L1 + 128, clipped).traffic.l2 == pytest.approx(4 * L1, rel=0.02)
+
+
+@pytest.mark.parametrize(("halves", "count"), [(False, 1000), (True, 500)])
+def test_half_a_vector_is_half_the_work_where_vectors_are_computed_as_halves(halves: bool, count: int) -> None:
+    def adds(code: Code, func: Func) -> None:
+        x = code.load(func.args[0], 0, LANES // 2)
+        with code.loop(0, 1000) as loop:
+            code.store(x, func.args[1], code.mul(loop.iv, 0))
+
+    func = Func.empty("kernel", [BufferType((LANES,), f32)] * 2)
+    code = Code(Builder.at_end(func.block))
+    adds(code, func)
+    code.b.insert(Return([]))
+    assert work_of(func.finish(), replace(TARGET, half_width_vectors=halves)).work.stores == count
+
+
+def test_functions_are_the_multiply_adds_of_their_polynomials() -> None:
+    def functions(code: Code, func: Func) -> None:
+        x, y = func.args
+        code.store(code.apply("exp", code.load(x, 0, LANES)), y, 0)
+        code.store(code.apply("div", code.load(x, 0, LANES), code.load(x, 0, LANES)), y, 0)
+
+    work = kernel_of(LANES, functions).work
+    assert (work.multiply_adds, work.arithmetic) == (OPERATIONS["exp"], OPERATIONS["div"])
 
 
 def test_what_waits_for_the_round_before_takes_its_latency() -> None:
