@@ -31,14 +31,17 @@ from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, moved, spans_of, union
 from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles
 from polyreme.lowering.machines.functions import LATENCY, LATENCY_OF_SIMPLE, OPERATIONS, POLYNOMIALS
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["KernelWork", "kernel_cycles", "work_of"]
 
 # Rounds of all loops around, drawn evenly, for which conditions and bounds are looked at.
 SAMPLES = 64
-# Words of a row of a tile register; simple operations that split a vector into three terms.
-TILE_WORDS, CUT_OPERATIONS = 16, 8
+# Words of a row of a tile register.
+TILE_WORDS = WIDEST_BYTES // i32.bytes
+# Simple operations that split a vector into three terms.
+CUT_OPERATIONS = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,12 @@ from __future__ import annotations
 # Of products and convolutions: what pays for waking a thread. A result is cut into about so many pieces for the threads, if each has so
 # many cycles.
 GRAIN_CYCLES, PIECES, PIECE_CYCLES = 5000, 16, 8000
+# Tasks of a thread, where each costs something: with several, one that is slow makes fewer of them.
+TASKS_OF_THREAD = 4
+# Tasks at most that have memory of their own, where their number is known at run time only.
+TASKS_WITH_MEMORY = 16
+# Cycles of a step of a recurrence that pay for another thread, which is awake already.
+STEP_CYCLES = 6000
 # Windows over channels: loops of fewer cycles stay on the calling thread; what a thread takes at a time.
 WINDOW_SERIAL_CYCLES, WINDOW_GRAIN_CYCLES = 15_000, 6_000
 # What a thread takes of an attention at a time.

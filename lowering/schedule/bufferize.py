@@ -45,6 +45,7 @@ from polyreme.lowering.kernels.plan import (
 )
 from polyreme.lowering.kernels.way import plan_as_said
 from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.tasks import TASKS_WITH_MEMORY
 from polyreme.lowering.schedule.arena import plan_within
 from polyreme.lowering.schedule.cliffs import find_cliff
 from polyreme.lowering.schedule.control import CONTROL, runs_general, write_control
@@ -65,8 +66,6 @@ class Widened:
 
 # A place in memory: a buffer of the new `main`, an array known now, or another form of an argument.
 Memory = Value | Dense | Widened
-# The most tasks that the steps of a scan are cut into: each has memory of its own.
-MOST_TASKS = 16
 # Ops that may carry a schedule.
 CARRIERS = (tensor.Fused, tensor.Scan)
 # Told of a root, its plan and the calls in `main` that were made for it.
@@ -255,7 +254,7 @@ class _Bufferize:
         self.order = {op: i for i, op in enumerate(step.block)}
         self.last_uses = self.find_last_uses(step)
         code = Code(self.b)
-        tasks = min(scan.steps, MOST_TASKS) if isinstance(scan.steps, int) else scan.steps
+        tasks = min(scan.steps, TASKS_WITH_MEMORY) if isinstance(scan.steps, int) else scan.steps
         threads = code.b(kernel.Threads)
         enough = code.min(code.div(scan.steps, threads), 1)
         count = code.apply("max", code.value(code.mul(enough, code.min(threads, tasks))), code.value(1))

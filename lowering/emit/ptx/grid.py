@@ -20,10 +20,10 @@ from polyreme.lowering.emit.llvm.ops import OPS
 from polyreme.lowering.emit.llvm.scalar_functions import memory_element
 from polyreme.lowering.emit.llvm.text import Lane, join
 from polyreme.lowering.emit.ptx.intrinsics import require
+from polyreme.lowering.machines.memory import LINE_BYTES
 from polyreme.lowering.machines.targets import GpuTarget
 
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
-SHARED_ALIGN = 64
 _WHOLE_WARP = "i32 -1"
 
 
@@ -68,8 +68,8 @@ def _emit_alloc(e: GridEmitter, op: Any) -> Lane:
         return OPS[kernel.Alloc](e, op)
     count = max(1, int(product(op.shape)))
     name = f"{e.name}_shared_{len(e.shared)}"
-    e.shared.append(f"@{name} = internal addrspace(3) global [{count} x {memory_element(op.dtype)}] undef, align {SHARED_ALIGN}")
-    e.shared_bytes += -(-count * op.dtype.bytes // SHARED_ALIGN) * SHARED_ALIGN
+    e.shared.append(f"@{name} = internal addrspace(3) global [{count} x {memory_element(op.dtype)}] undef, align {LINE_BYTES}")
+    e.shared_bytes += -(-count * op.dtype.bytes // LINE_BYTES) * LINE_BYTES
     if e.shared_bytes > e.target.shared_bytes:
         raise PolyremeError(
             f"expected at most {e.target.shared_bytes} bytes of shared memory in '{e.name}' but got {e.shared_bytes}",

@@ -32,6 +32,7 @@ from polyreme.lowering.kernels.problem import Problem, Product, find_product, ty
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.memory import FAST_L3_BYTES
+from polyreme.lowering.machines.tasks import PIECES, TASKS_WITH_MEMORY
 
 # Parts of L2, 1 / this: scratch memory of a task, and weights, which are read again for each row.
 L2_SHARE, WEIGHTS_SHARE = 2, 4
@@ -41,10 +42,6 @@ SLOW_SHARE, FAR_CORE_SHARE = 32, 4
 LEAST_GROUPS = 2
 # So many tasks share groups evenly.
 EVEN_GROUPS = 8
-# Groups of an image of unknown size, so that threads share them about evenly.
-OPEN_GROUPS = 16
-# Tasks with scratch memory if its size is unknown. Further threads get none.
-MOST_OPEN_TASKS = 16
 # Rows of a tile of one vector: no limit; or, on machines with half as many multiply-adds a cycle, as many as let other units finish one
 # tile meanwhile.
 MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
@@ -83,7 +80,7 @@ class InvertedResidual:
         """
         room = min(self.request.target.caches[1], MAX_L2_BYTES) // L2_SHARE
         places = estimate_pixels(self.down.places)
-        most = max(1, places // OPEN_GROUPS) if self.is_open else places
+        most = max(1, places // PIECES) if self.is_open else places
         return tuple(n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room)
 
     @property
@@ -99,7 +96,7 @@ class InvertedResidual:
     @property
     def most_tasks(self) -> int:
         """For how many tasks a buffer has scratch memory; one, where each makes its own."""
-        return max(1, MOST_OPEN_TASKS // self.images) * self.images if self.is_open else 1
+        return max(1, TASKS_WITH_MEMORY // self.images) * self.images if self.is_open else 1
 
     @property
     def buffered_rows(self) -> int:

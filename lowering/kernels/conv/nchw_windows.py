@@ -37,14 +37,13 @@ from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.tasks import PIECES
 from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP
 
 # Rows of a tile, with so many vector registers and with fewer.
 ROWS, ROWS_OF_16_REGISTERS = 7, 4
 # Registers that are no weights and no sums.
 SPARE_REGISTERS = 8
-# Channels that are enough for threads. Where they are fewer, each tile is a task.
-ENOUGH_TASKS = 16
 # Taps of a window that are written out.
 MOST_TAPS = 49
 
@@ -188,8 +187,8 @@ def choose_nchw_windows(windows: NchwWindows) -> WindowsSchedule:
         # Windows under each other share nothing.
         rows = 1
     outer = shape_of(windows.op.result)[:-2]
-    channels = max(1, prod(n for n in outer if isinstance(n, int)) // ENOUGH_TASKS)
-    by_tiles = channels == 1 and estimate_pixels(product(outer)) < ENOUGH_TASKS
+    channels = max(1, prod(n for n in outer if isinstance(n, int)) // PIECES)
+    by_tiles = channels == 1 and estimate_pixels(product(outer)) < PIECES
     return _schedule(windows, rows, channels, by_tiles)
 
 

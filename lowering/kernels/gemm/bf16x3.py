@@ -56,12 +56,10 @@ from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.kernels.work_stealing import Tickets
-from polyreme.lowering.machines.tasks import GRAIN_CYCLES
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES, TASKS_OF_THREAD
 
 # Pairs of rows ahead of what is cut that are asked for.
 PREFETCH_PAIRS = 32
-# Tasks of a thread, so that one that is slow makes fewer of them.
-TASKS_OF_THREAD = 4
 
 
 def write_bf16x3(plan: Bf16x3Plan, schedule: Bf16x3Schedule) -> KernelPlan:

@@ -39,6 +39,7 @@ from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import Product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.memory import TLB_REACH_BYTES
+from polyreme.lowering.machines.tasks import TASKS_OF_THREAD
 
 # With fewer rows each round would copy too much.
 FEWEST_ROWS = 32
@@ -56,8 +57,8 @@ L1_SHARE = 2, 3
 MIN_ROWS_TO_PACK_ALL, MIN_ROWS_TO_PACK_ALL_LARGE = 512, 384
 # Parts of L2, 1 / this, for A's rows and for the partial sums of a group of panels.
 L2_SHARE_OF_LEFT, L2_SHARE_OF_SUMS = 3, 4
-# Groups of panels for each thread, and the least rows times panels of one: the first panel of each group is waited for.
-GROUPS_OF_THREAD, ROWS_OF_GROUP = 4, 512
+# The least rows times panels of a group: the first panel of each is waited for.
+ROWS_OF_GROUP = 512
 # The prefetch distance in cycles, and in steps where nothing is multiplied meanwhile.
 PREFETCH_CYCLES, PREFETCH_STEPS = 1000, 16
 
@@ -392,7 +393,7 @@ class DoubleBufferKernel:
         if self.most_panels is not None:
             most = self.most_panels
         # Several groups for each thread, so that a slow thread takes fewer of them.
-        several = code.div(code.add(code.mul(threads, GROUPS_OF_THREAD), whole - 1), code.mul(threads, GROUPS_OF_THREAD))
+        several = code.div(code.add(code.mul(threads, TASKS_OF_THREAD), whole - 1), code.mul(threads, TASKS_OF_THREAD))
         several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
         several = code.min(several, code.div(code.add(threads, whole - 1), threads))
         alone = code.apply("eq", threads, code.value(1))

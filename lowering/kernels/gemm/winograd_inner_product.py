@@ -45,7 +45,7 @@ from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import position_at
-from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
+from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import CHAINS, Packing
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import (
     GROUP,
     MOST_ROWS,
@@ -63,6 +63,7 @@ from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.tasks import TASKS_OF_THREAD
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
 """Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
@@ -77,12 +78,8 @@ MIN_ROWS_TO_PREFETCH = 4
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
 # Largest magnitudes of a row whose elements may be squared and summed.
 SQUARED = (2.0**-40, 2.0**40)
-# Sums of squares that are made side by side.
-CHAINS = 4
 # Half of the mantissa's first bit, added to a float's bits, carries to the exponent if that rounds to the nearest power of two.
 HALF_BIT, EXPONENT = 0x400000, 0x7F800000
-# Of several products: tasks for each thread.
-TASKS_OF_THREAD = 4
 
 
 def write_winograd_inner_product(found: WinogradInnerProduct, schedule: WinogradInnerProductSchedule) -> KernelPlan:

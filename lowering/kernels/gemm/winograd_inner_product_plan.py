@@ -15,9 +15,11 @@ from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradI
 from polyreme.lowering.kernels.plan import AxisOrder, Request
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.inner_product_costs import INNER_PRODUCT_COSTS as COSTS
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 from polyreme.lowering.machines.targets import Target
 
-LANES, GROUP = 16, 6
+# The lanes of its vectors, which are whole ones of AVX-512; steps of a group.
+LANES, GROUP = WIDEST_BYTES // f32.bytes, 6
 # Steps after which groups begin with a vector again.
 PERIOD = 48
 # Rows of a tile.

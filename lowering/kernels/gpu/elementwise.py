@@ -16,9 +16,8 @@ from polyreme.lowering.kernels.general.loops import describe
 from polyreme.lowering.kernels.gpu.grid import GridKernel, aligned_leaf, blocks_for, places_of
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import VECTOR_BYTES
+from polyreme.lowering.machines.gpu import BLOCK_THREADS, VECTOR_BYTES
 
-THREADS = 256
 _FLAT = (tensor.Map, tensor.Full, tensor.DimValue, tensor.Constant, tensor.Broadcast)
 
 
@@ -41,10 +40,10 @@ def _kernel(request: Request, func: Func, which: list[int]) -> Step:
     args = [a for a in args if a in used]
     lanes = _lanes(ops, [*args, *values], shape)
     count = product(shape)
-    per_block = THREADS * lanes
+    per_block = BLOCK_THREADS * lanes
     slots = [*(operand(a.index) for a in args), *(result(i) for i in which)]
     types = [v.type for v in (*args, *values)]
-    made = GridKernel(request.name(describe(func)), slots, types, (blocks_for(count, per_block),), (THREADS,), request.func.location)
+    made = GridKernel(request.name(describe(func)), slots, types, (blocks_for(count, per_block),), (BLOCK_THREADS,), request.func.location)
     code = made.code
     leaf = aligned_leaf if lanes > 1 else buffer_leaf
     leaves = {a: leaf(code, buffer, shape_of(a)) for a, buffer in zip(args, made.buffers, strict=False)}
@@ -60,7 +59,7 @@ def _kernel(request: Request, func: Func, which: list[int]) -> Step:
             else:
                 store(code, found, buffer, where)
 
-    number = code.add(code.mul(made.block_id(), THREADS), made.thread())
+    number = code.add(code.mul(made.block_id(), BLOCK_THREADS), made.thread())
     inside = code.condition("lt", code.mul(number, lanes), count)
     assert isinstance(inside, Value) and isinstance(number, Value)
     with code.when(inside):

@@ -25,9 +25,8 @@ from polyreme.lowering.kernels.general.loops import accumulator_of, describe, re
 from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import WARP
+from polyreme.lowering.machines.gpu import BLOCK_THREADS, WARP
 
-MOST_THREADS = 256
 # Rows of at most so many elements are one thread's work, if there are many.
 MOST_ELEMENTS_OF_THREAD = 16
 # A row is cut into parts when it has at least so many elements per part, until there are enough blocks for a device.
@@ -65,15 +64,15 @@ def build_rows(request: Request) -> KernelPlan | None:
 def _layout(rows: Rows) -> Layout:
     length, count = estimate(product(rows.space[a] for a in rows.reduced)), estimate(product(rows.space[a] for a in rows.outer))
     sized = [a for a, n in enumerate(rows.space) if n != 1]
-    if length <= MOST_ELEMENTS_OF_THREAD and count >= MOST_THREADS:
-        return Layout(MOST_THREADS // 2, 1)
+    if length <= MOST_ELEMENTS_OF_THREAD and count >= BLOCK_THREADS:
+        return Layout(BLOCK_THREADS // 2, 1)
     if sized and sized[-1] not in rows.reduced:
         workers = 1
         while workers < 8 and workers * 8 < length:
             workers *= 2
         return Layout(WARP, workers)
     workers = WARP
-    while workers < MOST_THREADS and workers < length:
+    while workers < BLOCK_THREADS and workers < length:
         workers *= 2
     return Layout(1, workers)
 

@@ -48,9 +48,8 @@ from polyreme.lowering.kernels.sequence.weights_28bit import (
 )
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.memory import PAGE_BYTES
+from polyreme.lowering.machines.tasks import STEP_CYCLES
 
-# Cycles of a step that pay for another thread.
-MIN_CYCLES_TO_SHARE = 6000
 # Cycles of a vector of units, beside the product.
 GATE_CYCLES = 150
 
@@ -365,7 +364,7 @@ class _RecurrentKernel:
         """How many pieces the panels of a step are cut into: one for each thread, where there is enough to do."""
         code, r, tile = self.code, self.r, self.tile
         per_row = tile.panels * tile.vectors * (r.depth * r.blocks + GATE_CYCLES)
-        enough = code.condition("ge", r.batch * per_row, MIN_CYCLES_TO_SHARE)
+        enough = code.condition("ge", r.batch * per_row, STEP_CYCLES)
         if tile.panels == 1 or enough is False:
             return code.value(1)
         threads = code.apply("min", code.b(kernel.Threads), code.value(tile.panels))

@@ -283,7 +283,7 @@ def test_schedules_say_what_was_chosen_and_others_are_refused() -> None:
 
 
 def test_residuals_of_free_sizes_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inverted_residual_plan, "MOST_OPEN_TASKS", 2)
+    monkeypatch.setattr(inverted_residual_plan, "TASKS_WITH_MEMORY", 2)
     case = Case((131, 18), 8, 40, 24, residual=True, is_open=True)
     module, inputs = module_of(case)
     assert products.to_kernels(module, case.small(host()))[1][0] == "inverted_residual"
