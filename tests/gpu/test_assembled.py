@@ -144,3 +144,19 @@ def test_all_kernels_of_training_are_assembled_and_spill_nothing(network, sm, co
             kernels += len(found)
             assert {name: cost for name, cost in found.items() if cost.spills} == {}, architecture
     assert kernels >= 30 * len(ARCHITECTURES[sm])
+
+
+@EACH_SM
+def test_a_product_of_few_steps_with_more_behind_it_spills_nothing(sm, tmp_path):
+    text = """
+    func @main(%x: tensor<18x32xf32>, %w: tensor<32x16xf32>, %b: tensor<16xf32>, %r: tensor<18x16xf32>) -> tensor<18x16xf32> {
+      %y = nn.matmul %x, %w
+      %z = nn.add %y, %b
+      %s = nn.add %r, %z
+      return %s
+    }
+    """
+    found = costs(parse_module(text), sm, tmp_path)
+    assert check_products(found) == 1
+    # The assembler would write both steps out, and fetch all that they read first.
+    assert all(cost.registers <= 128 for cost in found.values())

@@ -32,7 +32,7 @@ def _emit_for(e: FunctionEmitter, op: Any) -> list[Any]:
         return e.run_region(op.body)
     if lo.base is None and lo.offset == 0 and _shares_each_round(op):
         return _emit_rounds(e, op)
-    return _write_loop(e, lo, hi, op.step, [e.get(v) for v in op.inits], op.body, guard=rounds is None)
+    return _write_loop(e, lo, hi, op.step, [e.get(v) for v in op.inits], op.body, guard=rounds is None, note=e.loop_note(op, rounds))
 
 
 def _rounds(lo: EmittedPosition, hi: EmittedPosition, step: int) -> int | None:
@@ -42,7 +42,7 @@ def _rounds(lo: EmittedPosition, hi: EmittedPosition, step: int) -> int | None:
 
 
 def _write_loop(
-    e: FunctionEmitter, lo: EmittedPosition, hi: EmittedPosition, step: int, inits: list[Lane], body: Region, guard: bool
+    e: FunctionEmitter, lo: EmittedPosition, hi: EmittedPosition, step: int, inits: list[Lane], body: Region, guard: bool, note: str = ""
 ) -> list[Any]:
     code, args = e.code, body.block.args
     first, last = e.lane(lo), e.lane(hi)
@@ -67,7 +67,7 @@ def _write_loop(
         following = counter.emit("add nsw", step, hint="next")
         again = following.compare("slt", last)
     latch = code.block
-    code.branch(again.ref, loop, end)
+    code.branch(again.ref, loop, end, note)
     for k, (name, kind, start, latest) in enumerate(zip(names, kinds, [first, *inits], [following, *yielded], strict=True)):
         code.lines[at + k] = f"  {name} = phi {kind} [ {start.ref}, %{before} ], [ {latest.ref}, %{latch} ]"
     code.start(end)

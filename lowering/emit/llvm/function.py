@@ -74,6 +74,7 @@ class Emission:
         are emitted once.
         """
         self.split = split
+        self.loops = 0  # how many have a note for LLVM
         self.kernels = kernels or "kernel"
         self.module = module
         self.table = table
@@ -190,6 +191,10 @@ class FunctionEmitter:
         self.streams = False  # whether some store goes past the caches
         # where a kernel finds what it reads of sizes; None: by name
         self.own_sizes: Mapping[Expr, int] | None = None
+
+    def loop_note(self, op: Op, rounds: int | None) -> str:
+        """What stands behind the branch at the end of a loop of so many rounds."""
+        return ""
 
     # --- values
 

@@ -130,8 +130,8 @@ class TextCode:
     def jump(self, label: str) -> None:
         self.line(f"br label %{label}")
 
-    def branch(self, condition: str, yes: str, no: str) -> None:
-        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
+    def branch(self, condition: str, yes: str, no: str, note: str = "") -> None:
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}{note}")
 
 
 class Lane:

@@ -89,6 +89,9 @@ def emit_ptx(module: Module | Program, target: Target, name: str = "model") -> P
     parts = ["\n".join([*head, f'target triple = "{target.triple}"']), "\n".join(shared), *powers, *library(body), body]
     text = "\n\n".join(part for part in parts if part)
     text += "\n\n" + "\n".join([f"attributes #1 = {{ alwaysinline nounwind {attributes} }}", *groups]) + "\n"
+    if emission.loops:
+        loops = [f"!{n} = distinct !{{!{n}, !0}}" for n in range(1, emission.loops + 1)]
+        text += "\n" + "\n".join(['!0 = !{!"llvm.loop.unroll.disable"}', *loops]) + "\n"
     check_text(text, target)
     return PtxModule(text, kernels, target)
 

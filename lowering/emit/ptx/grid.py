@@ -24,6 +24,8 @@ from polyreme.lowering.machines.memory import LINE_BYTES
 from polyreme.lowering.machines.targets import GpuTarget
 
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
+# Loops of at most so many rounds are told to stay loops.
+MOST_ROUNDS = 4
 _WHOLE_WARP = "i32 -1"
 
 
@@ -41,6 +43,15 @@ class GridEmitter(FunctionEmitter):
 
     def read_size(self, name: str) -> Lane:
         return self.sizes[name]
+
+    def loop_note(self, op: Op, rounds: int | None) -> str:
+        """The assembler may write out a loop of few rounds, and fetch at its beginning what all of them read: with a tile for each round,
+        more than registers hold. Such loops stay loops.
+        """
+        if rounds is None or rounds > MOST_ROUNDS or not any(isinstance(inner, kernel.Barrier) for inner in op.walk()):
+            return ""
+        self.module.loops += 1
+        return f", !llvm.loop !{self.module.loops}"
 
     def intrinsic(self, op: Op, name: str, result: str, args: Sequence[str]) -> str:
         """A call of `llvm.nvvm.name`, after a check that the target has it."""
