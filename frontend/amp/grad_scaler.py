@@ -133,7 +133,12 @@ class AmpScaler(Shown):
                 wide = cast(gradient, "float32") if gradient.dtype.name in ("float16", "bfloat16") else gradient
                 assign(gradient, cast(wide * cast(factor, wide.dtype), gradient.dtype))
             recorder = active_trace()
-            return all(map(bool, finite)) if recorder is None else not finite or recorder.expect(all_(stack(finite)))
+            if recorder is None and not current_place().is_gpu_place():
+                return all(map(bool, finite))
+            if not finite:
+                return True
+            whole = all_(stack(finite))  # one number, of which a GPU sends one byte
+            return bool(whole) if recorder is None else recorder.expect(whole)
 
     def _forget(self) -> None:
         """All optimizers may unscale and step anew."""

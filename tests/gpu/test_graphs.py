@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import polyreme as paddle
 from polyreme.ir.text import parse_module
 from polyreme.lowering.link.artifact import load
 from polyreme.lowering.machines.targets import gpu_target
@@ -18,7 +19,7 @@ from polyreme.runtime.gpu.arrays import lent
 from polyreme.runtime.gpu.copies import DeviceCopies
 from polyreme.runtime.gpu.drivers import EmulatedDriver, open_driver
 from tests.gpu.cuda_stand_in import CudaStandIn
-from tests.gpu.networks import trained
+from tests.gpu.networks import mlp, trained
 from tests.gpu.running import forget_devices
 
 # Three kernels and more: two products, and sums of rows between them.
@@ -98,6 +99,37 @@ def test_a_step_of_training_is_a_few_calls_of_the_driver(mode: str, monkeypatch:
     counted = trained("mlp", mode, "gpu", 16, told=lambda: counts.append(cuda.calls.copy()))
     np.testing.assert_allclose(counted.losses, expected.losses, rtol=2e-5)
     assert counts[-1] - counts[-5] == {"cuGraphLaunch": 4}
+
+
+def test_a_compiled_step_of_an_optimizer_is_one_call_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = CudaStandIn(monkeypatch)
+    forget_devices(monkeypatch)
+
+    def losses_on(device: str) -> list[float]:
+        paddle.set_device(device)
+        paddle.seed(0)
+        net = mlp()
+        optimizer = paddle.optimizer.Adam(0.01, parameters=net.parameters())
+        loss_of, step = paddle.jit.to_static(lambda x: net(x).square().mean()), paddle.jit.to_static(optimizer.step)
+        losses = []
+        for i in range(12):
+            loss = loss_of(paddle.to_tensor(np.random.default_rng(i).standard_normal((4, 12)).astype(np.float32)))
+            loss.backward()
+            counts.append(cuda.calls.copy())
+            step()
+            counts.append(cuda.calls.copy())
+            optimizer.clear_grad()
+            losses.append(float(loss))
+        return losses
+
+    counts: list[Any] = []
+    try:
+        expected = losses_on("cpu")
+        counts.clear()
+        np.testing.assert_allclose(losses_on("gpu"), expected, rtol=2e-5)
+    finally:
+        paddle.set_device("cpu")
+    assert counts[-1] - counts[-2] == {"cuGraphLaunch": 1}
 
 
 def test_addresses_that_never_come_again_make_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:

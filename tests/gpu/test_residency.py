@@ -238,6 +238,28 @@ def test_master_weights_stay_there() -> None:
     assert not np.array_equal(layer.weight.astype("float32").numpy(), before)
 
 
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_scaled_step_asks_once_whether_all_gradients_are_finite(bad: bool) -> None:
+    net = paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.ReLU(), paddle.nn.Linear(8, 2))
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters())
+    scaler = paddle.amp.GradScaler(init_loss_scaling=1024.0, decr_every_n_nan_or_inf=1)
+    before = [p.numpy() for p in net.parameters()]
+
+    def step(x: Tensor) -> None:
+        with paddle.amp.auto_cast(dtype="float16"):
+            loss = net(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.clear_grad()
+
+    x = paddle.full([2, 4], float("inf") if bad else 0.5)
+    found = moved(lambda: step(x))
+    assert (found["downloads"], found["downloaded_bytes"]) == (1, 1)
+    assert all(np.array_equal(p.numpy(), old) for p, old in zip(net.parameters(), before, strict=True)) == bad
+    assert float(scaler._scale) == (512.0 if bad else 1024.0)
+
+
 # --- memory
 
 
