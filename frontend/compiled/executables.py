@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from polyreme.compiled.kept import compiled_apart, compiler_version, kept_or_given, load_kept, machine_text, room
 from polyreme.device import Place, copies_on, current_place, driver_of
 from polyreme.dialects import dist, host
@@ -25,7 +27,7 @@ from polyreme.lowering.schedule.regions import body_function, has_host_ops, spli
 from polyreme.lowering.transforms.bucket import OverlapCollectives
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import digest_of
-from polyreme.runtime.gpu.arrays import taken
+from polyreme.runtime.gpu.arrays import lent, taken
 from polyreme.runtime.schedule import Schedule, ScheduledStep
 
 __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare", "scheduled"]
@@ -164,7 +166,7 @@ def load_schedule(
                 ScheduledStep(op.name, functools.partial(run_control, op, programs, tellers), (*takes, *(slots[v] for v in tellers)), gives)
             )
         elif isinstance(op, host.Call):
-            call = functools.partial(_on_host, host.function_of(op, functions))
+            call = functools.partial(_on_host, host.function_of(op, functions), resident)
             steps.append(ScheduledStep(f"host {op.function}", call, takes, gives))
         else:
             tellers = [v for v in slots if op_symbols(op) & bound_symbols([v]) and v not in op.results]
@@ -237,9 +239,10 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
         return op.evaluate([taken(value) for value in given[:count]], None)  # type: ignore[arg-type]
 
 
-def _on_host(function: Callable[[list[Any]], Sequence[Any]], given: list[Any]) -> Sequence[Any]:
-    """What a function gives for arrays in main memory."""
-    return function([taken(value) for value in given])
+def _on_host(function: Callable[[list[Any]], Sequence[Any]], resident: bool, given: list[Any]) -> Sequence[Any]:
+    """What a function gives for arrays in main memory. It may keep what it gave, and write to it."""
+    made = function([taken(value) for value in given])
+    return [lent(value) if isinstance(value, np.ndarray) else value for value in made] if resident else made
 
 
 def _ops_of(module: Module) -> int:
