@@ -3,7 +3,7 @@ call to call.
 
 An array of main memory is known by its identity, so only arrays that nobody writes to may be given: those behind tensors, since whatever
 changes a tensor gives it another array. That is also enforced where it can be: an array with a copy is read-only from then on, and an array
-that is a view of another one, which someone may still write to through the other, is copied at every call instead. Small arrays that
+that is a view of another one, to which someone may still write, is copied at every call instead. Small arrays that
 come a second time are known by their contents: rates, factors, positions and zeros of the host come again and again, as arrays of their own
 each time. What comes once, such as the labels of a batch, leaves its memory to the next one, so that addresses come again, too.
 """
@@ -102,7 +102,7 @@ class DeviceCopies:
             if address is not None:
                 return address
         address = self._sent(array)
-        if array.base is None and array.ndim:
+        if array.ndim and _is_settled(array):
             self._keep(array, address)
         else:
             borrowed.append((address, array.nbytes))
@@ -166,7 +166,7 @@ class DeviceCopies:
 
     def resident(self, array: Array) -> DeviceArray | None:
         """An array of main memory as one of the device, which keeps its copy there; None for a number, and for a view of another one."""
-        if array.base is not None or not array.ndim:
+        if not array.ndim or not _is_settled(array):
             return None
         with self.lock:
             found = self._copies.get(id(array))
@@ -258,3 +258,15 @@ def _room(size: int) -> int:
 
 def _megabytes(count: int) -> str:
     return f"{count / (1 << 20):.1f} MiB"
+
+
+def _is_settled(array: Array) -> bool:
+    """Whether nobody writes to the array once it is read-only: it is no view, or one of what is read-only itself."""
+    base: Any = array.base
+    while base is not None:
+        if type(base) is bytes:
+            return True
+        if type(base) is not np.ndarray or base.flags.writeable:
+            return False
+        base = base.base
+    return True

@@ -307,6 +307,19 @@ def test_a_view_is_copied_at_every_call_since_its_base_may_change() -> None:
     assert copies_on(place).uploads == before + 2
 
 
+@pytest.mark.parametrize("of_bytes", [False, True])
+def test_a_view_of_what_nobody_writes_to_is_copied_once(of_bytes: bool) -> None:
+    place = paddle.set_device("gpu-emulated")
+    base = np.ones((2, 2000), "float32")
+    base.flags.writeable = False
+    base = np.frombuffer(base.tobytes(), "float32").reshape(2, 2000) if of_bytes else base
+    x = Tensor._wrap(base[0])
+    (x + x).numpy()
+    before = copies_on(place).uploads
+    np.testing.assert_array_equal((x + x).numpy()[:3], [2, 2, 2])
+    assert copies_on(place).uploads == before
+
+
 def test_small_arrays_are_known_by_their_contents() -> None:
     place = paddle.set_device("gpu-emulated")
     base = np.array([[1.5, 2.5, 3.5], [0.0, -0.0, 7.25]], "float32")
