@@ -16,7 +16,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from types import MethodType
 from typing import Any
@@ -455,7 +455,8 @@ class StaticFunction(CompiledFunction):
 
     def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What Python does: the call of a program that has found what it checks not to hold, and changed nothing."""
-        return self._function(*map(_of_array, args), **{name: _of_array(arg) for name, arg in kwargs.items()})
+        with _tensors_of_arrays(args, kwargs) as (args, kwargs):
+            return self._function(*args, **kwargs)
 
     def _capture_sized(
         self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes
@@ -535,9 +536,8 @@ class StaticFunction(CompiledFunction):
         return self._gathered_calls > LOCATED_CALLS and self._gathered_calls % LOOKED_AGAIN != 0 and not self._segments.large
 
     def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        args = tuple(map(_of_array, args))
-        kwargs = {name: _of_array(arg) for name, arg in kwargs.items()}
-        return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
+        with _tensors_of_arrays(args, kwargs) as (args, kwargs):
+            return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function as the Python that it is."""
@@ -912,9 +912,26 @@ def _tensor(array: Any) -> Tensor:
     return to_tensor(array)
 
 
-def _of_array(value: Any) -> Any:
-    """An argument, or the tensor that is made of it if it is an array."""
-    return _tensor(value) if isinstance(value, np.ndarray) else value
+@contextmanager
+def _tensors_of_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The arguments, with a tensor in place of each array; what is written to the tensor is in the array behind the `with`."""
+    made: list[tuple[Any, Tensor, int]] = []
+
+    def of(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        tensor = next((t for array, t, _ in made if array is value), None)
+        if tensor is None:
+            tensor = _tensor(value)
+            made.append((value, tensor, tensor._version))
+        return tensor
+
+    try:
+        yield tuple(map(of, args)), {name: of(arg) for name, arg in kwargs.items()}
+    finally:
+        for array, tensor, version in made:
+            if tensor._version != version:
+                array[...] = tensor.numpy()
 
 
 def _named_tensors(layer: Any) -> dict[str, Tensor]:

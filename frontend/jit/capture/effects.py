@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+import numpy as np
+
 from polyreme import dispatch, views
 from polyreme.autograd.cleared import zeros_of
 from polyreme.dialects import nn as ops
@@ -232,8 +234,11 @@ def _turn(target: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kw
     dispatch.seen_as(target, make, *args, **dict(kwargs))
 
 
-def _assign(target: Tensor, _: Any, value: Tensor) -> None:
-    dispatch.assign(target, value)
+def _assign(target: Any, _: Any, value: Tensor) -> None:
+    if isinstance(target, np.ndarray):
+        target[...] = value.numpy()  # an argument, of which the program was given a tensor
+    else:
+        dispatch.assign(target, value)
 
 
 def _change_gradients(_: None, changes: Sequence[tuple[str, bool, TensorType]], *parts: Tensor) -> None:

@@ -474,6 +474,35 @@ def an_array_or_a_number_is_given(p: Run) -> None:
 
 
 @program()
+def an_array_that_is_given_is_written(p: Run) -> None:
+    @p.static
+    def function(x: Any, array: Any) -> Any:
+        array[0] = array[0] * 2
+        return x + array[0]
+
+    given = np.array([1.0, 2.0], dtype="float32")
+    for rows in (2, 2, 3, 3):
+        p.call(function, p.t(rows, 3), given)
+        p.call(lambda: paddle.to_tensor(given))
+
+
+@program(whole=False)
+def an_array_that_is_given_is_written_between_parts(p: Run) -> None:
+    @p.static
+    def function(x: Any, array: Any, other: Any = None) -> Any:
+        array[0] = x[0]
+        y = x * float(array[0])
+        array[1] = array[0] + array[1]
+        return y if other is None else y + float(other[1])
+
+    given = np.array([1.0, 2.0], dtype="float32")
+    for _ in range(4):
+        p.call(function, p.t(3), given)
+        p.call(function, p.t(3), given, other=given)
+        p.call(lambda: paddle.to_tensor(given))
+
+
+@program()
 def tensors_are_made_of_python_numbers(p: Run) -> None:
     held = {"bias": [1.0, 2.0, 3.0]}
 
