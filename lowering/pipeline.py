@@ -42,7 +42,7 @@ from polyreme.lowering.kernels.gemm.strassen import build_strassen
 from polyreme.lowering.kernels.gemm.winograd_inner_product import build_winograd_inner_product
 from polyreme.lowering.kernels.general.cumulate import build_cumulate
 from polyreme.lowering.kernels.general.interleave import build_interleave
-from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.general.loops import build_loops, build_scatter, build_take
 from polyreme.lowering.kernels.general.random import build_random
 from polyreme.lowering.kernels.general.sort import build_sort
 from polyreme.lowering.kernels.plan import KernelBuilder
@@ -108,6 +108,8 @@ BUILDERS = (
     build_scan,
     build_cumulate,
     build_sort,
+    build_scatter,
+    build_take,
     build_loops,
 )
 

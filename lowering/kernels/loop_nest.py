@@ -17,6 +17,7 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule
 from polyreme.lowering.machines.targets import Target
@@ -140,6 +141,11 @@ def choose_nest(target: Target, sizes: Sequence[Dim], cycles: float, has_free_si
     together = iterations_together(dims.product(sizes[:taken])) if each_cycles < CHEAP_CYCLES and has_free_sizes else 1
     alone = int(target.serial_cycles / each_cycles) if together > 1 and taken > 1 else 0
     return NestSchedule(taken, max(1, ceil(target.grain_cycles / each_cycles / together)), together, alone)
+
+
+def has_free_sizes(request: Request) -> bool:
+    """Whether the kernel of a root has operands or results of free sizes."""
+    return any(isinstance(n, Expr) for type in (*request.operand_types, *request.result_types) for n in type.shape)
 
 
 def with_grain(own: NestSchedule | None, given: NestSchedule | None) -> NestSchedule | None:

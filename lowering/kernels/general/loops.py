@@ -24,13 +24,29 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, load, store, wide
 from polyreme.lowering.kernels.general.row_schedule import Nest, RowSchedule, block_of, choose_schedule
-from polyreme.lowering.kernels.general.scatter import write_updates
-from polyreme.lowering.kernels.general.take import take_elements, taken_elements
+from polyreme.lowering.kernels.general.scatter import (
+    Scattered,
+    ScatterSchedule,
+    choose_scatter,
+    fit_scatter,
+    other_scatters,
+    write_updates,
+)
+from polyreme.lowering.kernels.general.take import (
+    Taken,
+    TakeSchedule,
+    choose_take,
+    fit_take,
+    other_takes,
+    take_elements,
+    taken_elements,
+)
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, run, vector_loop, vector_loop_rest
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
+from polyreme.lowering.kernels.way import Way
 
 # What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is
 # carried on.
@@ -48,21 +64,82 @@ def build_loops(request: Request) -> KernelPlan | None:
     None for a group of several contractions, as for one of other ops that do not go element by element: each element of the second would
     compute all that it reads of the first again.
     """
+    for way in (build_scatter, build_take):
+        if (plan := way(request)) is not None:
+            return plan
     if not _goes_by_elements(request):
         return None
     func = collapse_axes(request.func)
-    types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]
-    names = [a.name for a in request.func.args] + [v.name for v in request.results]
-    made = Func.empty(request.name(describe(func)), types, arg_names=names, loc=request.func.location)
-    code = Code(Builder.at_end(made.block, made.location), merged=True)
-    inputs, outputs = made.args[: len(func.args)], made.args[len(func.args) :]
-    results = func.block.terminator.operands
-    schedules = _emit(code, request, func, dict(zip(func.args, inputs, strict=True)), list(zip(results, outputs, strict=True)))
-    code.b(Return, ())
-    clean_up_kernel(made)
-    slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
+    kernel = _Kernel(request, func)
+    schedules = _emit(kernel.code, request, func, kernel.inputs, kernel.results)
     in_place = _in_place(request) if len(schedules) == 1 else ()
-    return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=in_place, schedule="\n".join(map(str, schedules)))
+    return kernel.plan("loops", in_place, "\n".join(map(str, schedules)))
+
+
+class _Kernel:
+    """A kernel that is being written, on the operands and results of a root: `inputs` and `results` are values of `func` with their
+    buffers.
+    """
+
+    def __init__(self, request: Request, func: Func):
+        types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]
+        names = [a.name for a in request.func.args] + [v.name for v in request.results]
+        self.func = Func.empty(request.name(describe(func)), types, arg_names=names, loc=request.func.location)
+        self.code = Code(Builder.at_end(self.func.block, self.func.location), merged=True)
+        inputs, outputs = self.func.args[: len(func.args)], self.func.args[len(func.args) :]
+        self.inputs: dict[Value, Value] = dict(zip(func.args, inputs, strict=True))
+        self.results: list[tuple[Value, Value]] = list(zip(func.block.terminator.operands, outputs, strict=True))
+        self.leaves = {a: buffer_leaf(self.code, buffer, shape_of(a)) for a, buffer in self.inputs.items()}
+
+    def plan(self, builder: str = "", in_place: tuple[tuple[int, int], ...] = (), schedule: str = "") -> KernelPlan:
+        """The plan, once all is written."""
+        self.code.b(Return, ())
+        clean_up_kernel(self.func)
+        slots = [operand(i) for i in range(len(self.inputs))] + [result(i) for i in range(len(self.results))]
+        return KernelPlan((Step(self.func, tuple(slots)),), builder=builder, in_place=in_place, schedule=schedule)
+
+
+def find_scattered(request: Request) -> Scattered | None:
+    """A group whose result is a scatter; None for any other group."""
+    if not request.ops(tensor.Scatter) or not _goes_by_elements(request):
+        return None
+    func = collapse_axes(request.func)
+    op = func.block.terminator.operands[0].producer(tensor.Scatter)
+    return None if op is None else Scattered(request, func, op)
+
+
+def write_scatter(found: Scattered, schedule: ScatterSchedule) -> KernelPlan:
+    """The plan of a scatter as its schedule says; what is updated is copied first."""
+    kernel, op = _Kernel(found.request, found.func), found.op
+    ops = [inner for inner in found.func.block if not isinstance(inner, Return)]
+    alone = Rows(shape_of(op.x), (), (), {}, {op.x: tuple(range(len(shape_of(op.x))))})
+    ((_, buffer),) = kernel.results
+    _RowLoops(kernel.code, found.request, ops, kernel.leaves, [(op.x, buffer)], alone).emit()
+    write_updates(kernel.code, schedule, ElementEmitter(kernel.code, kernel.leaves), found, buffer)
+    return kernel.plan()
+
+
+build_scatter = Way("scatter", ScatterSchedule, find_scattered, choose_scatter, write_scatter, fit_scatter, others=other_scatters)
+
+
+def find_taken(request: Request) -> Taken | None:
+    """A group whose only result is a gather of single elements in rows of some length; None for any other group."""
+    if not request.ops(tensor.Gather) or not _goes_by_elements(request):
+        return None
+    func = collapse_axes(request.func)
+    op = taken_elements(func.block.terminator.operands)
+    return None if op is None else Taken(request, func, op)
+
+
+def write_take(found: Taken, schedule: TakeSchedule) -> KernelPlan:
+    """The plan of a gather as its schedule says."""
+    kernel = _Kernel(found.request, found.func)
+    ((_, buffer),) = kernel.results
+    take_elements(kernel.code, schedule, kernel.leaves, found, buffer)
+    return kernel.plan()
+
+
+build_take = Way("take", TakeSchedule, find_taken, choose_take, write_take, fit_take, others=other_takes)
 
 
 def _goes_by_elements(request: Request) -> bool:
@@ -111,16 +188,6 @@ def _emit(
     """Writes the loops; their schedules."""
     leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in inputs.items()}
     ops = [op for op in func.block if not isinstance(op, Return)]
-    scatter = results[0][0].producer(tensor.Scatter)
-    if scatter is not None:
-        alone = Rows(shape_of(scatter.x), (), (), {}, {scatter.x: tuple(range(len(shape_of(scatter.x))))})
-        schedules = [_RowLoops(code, request, ops, leaves, [(scatter.x, results[0][1])], alone).emit()]
-        write_updates(code, request.target, ElementEmitter(code, leaves), scatter, results[0][1])
-        return schedules
-    take = taken_elements([v for v, _ in results])
-    if take is not None:
-        take_elements(code, request.target, leaves, take, results[0][1])
-        return []
     rows = rows_of(ops, [v for v, _ in results])
     concat = results[0][0].producer(tensor.Concat) if len(results) == 1 else None
     if concat is not None and rows is not None and not rows.staged:

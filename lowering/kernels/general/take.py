@@ -6,21 +6,34 @@ than the gather instructions of today's machines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from polyreme.dialects import tensor
+from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Expr
+from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import i64, index
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, linear, place_named, store
-from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
+from polyreme.lowering.kernels.loop_nest import (
+    Lanes,
+    NestSchedule,
+    choose_nest,
+    has_free_sizes,
+    run,
+    vector_loop,
+    with_grain,
+    write_nest,
+)
+from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.positions import Position, position
-from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 
-# Elements whose places are computed before they are read.
-RUN = 1024
+# Elements whose places are computed before they are read, and the most that may be said.
+RUN, MOST_RUN = 1024, 4096
 # Shorter rows are left to gathers.
 LEAST = 64
 UNROLL = 8
@@ -37,17 +50,66 @@ def taken_elements(results: Sequence[Value]) -> tensor.Gather | None:
     return op if isinstance(length, Expr) or length >= LEAST else None
 
 
-def take_elements(code: Code, target: Target, leaves: Mapping[Value, Leaf], op: tensor.Gather, buffer: Value) -> None:
-    """Loops over the elements of `op`, into `buffer`."""
+@dataclass(frozen=True)
+class TakeSchedule(Schedule, kind="take"):
+    """The places of a `run` of so many elements are computed in vectors of so many `lanes`, with `masked` ends or scalar ones, before they
+    are read. `nest` says how threads share rows and runs.
+    """
+
+    lanes: int
+    run: int
+    masked: bool = False
+    nest: NestSchedule | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A group whose only result is a gather of single elements, in `func`, which has as few axes as can be."""
+
+    request: Request
+    func: Func
+    op: tensor.Gather
+
+    def sizes(self, run: int) -> list[Dim]:
+        """What is iterated over: rows, and runs of these."""
+        *outer, length = shape_of(self.op.result)
+        return [*outer, -(-length // run)]
+
+
+def choose_take(found: Taken) -> TakeSchedule:
+    """Runs whose places stay in L1."""
+    return _schedule(found, RUN)
+
+
+def _schedule(found: Taken, length: int) -> TakeSchedule:
+    target = found.request.target
+    nest = choose_nest(target, found.sizes(length), CYCLES * length, has_free_sizes(found.request))
+    return TakeSchedule(target.lanes(i64), length, target.masked, nest)
+
+
+def other_takes(found: Taken) -> Iterator[TakeSchedule]:
+    """Shorter runs and longer ones."""
+    yield from (_schedule(found, length) for length in (RUN // 4, MOST_RUN))
+
+
+def fit_take(found: Taken, schedule: TakeSchedule) -> None:
+    """`ScheduleError` unless it is the schedule of this gather, with runs that the stack has room for, and any grain."""
+    like = _schedule(found, schedule.run) if 0 < schedule.run <= MOST_RUN else choose_take(found)
+    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+        raise ScheduleError(f"expected a schedule like {choose_take(found)} for this gather and machine but got {schedule}")
+
+
+def take_elements(code: Code, schedule: TakeSchedule, leaves: Mapping[Value, Leaf], found: Taken, buffer: Value) -> None:
+    """Loops over the elements of the gather, into `buffer`."""
+    op = found.op
     shape, size, axis = shape_of(op.result), shape_of(op.x)[-1], op.axis
-    length = shape[-1]
-    runs = -(-length // RUN)
-    lanes = Lanes(target.lanes(i64), target.masked, 2)
+    length, together = shape[-1], schedule.run
+    lanes = Lanes(schedule.lanes, schedule.masked, 2)
 
     def piece(places: list[Position]) -> None:
-        outer, start = places[:-1], code.mul(places[-1].scalar(code), RUN)
-        stop: Index = code.min(code.add(start, RUN), length)
-        named = code.scratch(RUN, i64)
+        outer, start = places[:-1], code.mul(places[-1].scalar(code), together)
+        stop: Index = code.min(code.add(start, together), length)
+        named = code.scratch(together, i64)
         computed = ElementEmitter(code, leaves)
         read = ElementEmitter(code, leaves)
 
@@ -76,4 +138,4 @@ def take_elements(code: Code, target: Target, leaves: Mapping[Value, Leaf], op: 
         run(code, start, whole, UNROLL, [], some)
         run(code, whole, stop, 1, [], last)
 
-    each(code, target, [*shape[:-1], runs], CYCLES * RUN, piece)
+    write_nest(code, found.sizes(together), schedule.nest, piece)

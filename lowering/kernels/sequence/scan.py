@@ -23,8 +23,10 @@ from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwSchedule
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.gemm.contract_schedule import ContractSchedule
-from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.general.loops import build_loops, build_scatter, build_take
 from polyreme.lowering.kernels.general.random import RandomSchedule, build_random
+from polyreme.lowering.kernels.general.scatter import ScatterSchedule
+from polyreme.lowering.kernels.general.take import TakeSchedule
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, request_of, result, scratch, title
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.sequence.recurrent import RecurrentSchedule, build_recurrent
@@ -45,7 +47,17 @@ class GenericLoops(Schedule, kind="loops"):
 class ScanSchedule(Schedule, kind="scan"):
     """Each of the `roots` of a step is computed by a schedule of its own, in their order."""
 
-    roots: tuple[RecurrentSchedule | ScanSchedule | NchwSchedule | ContractSchedule | RandomSchedule | GenericLoops, ...] = ()
+    roots: tuple[
+        RecurrentSchedule
+        | ScanSchedule
+        | NchwSchedule
+        | ContractSchedule
+        | RandomSchedule
+        | ScatterSchedule
+        | TakeSchedule
+        | GenericLoops,
+        ...,
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ def _request_of(op: Op, request: Request, scan: tensor.Scan) -> Request:
 
 def _ways() -> tuple[Way, ...]:
     """Who makes the kernels of a step, but for the generic loops; scans within scans come back here."""
-    return build_recurrent, build_scan, build_nchw_conv, build_contract, build_random
+    return build_recurrent, build_scan, build_nchw_conv, build_contract, build_random, build_scatter, build_take
 
 
 def choose_scan(found: ScannedSteps) -> ScanSchedule:

@@ -11,9 +11,12 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, i64, scalar_type
-from polyreme.lowering.kernels.general.take import LEAST, RUN, taken_elements
+from polyreme.lowering.kernels.general.loops import build_scatter, build_take
+from polyreme.lowering.kernels.general.take import LEAST, MOST_RUN, RUN, taken_elements
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.transforms.fuse import Fuse
+from tests.lowering import products
 
 
 def module_of(size, shape, dtype="float32", positions="int64", after=None):
@@ -127,3 +130,46 @@ def test_what_is_added_at_some_places_needs_no_zeros(dtype):
     check(module, arrays)
     lowered = lower(module, to="tensor")
     assert len([op for op in lowered.walk() if isinstance(op, tensor.Full)]) == (dtype == "float16")
+
+
+def as_kernels(module, way, schedule=None):
+    """The kernels by a schedule, or what is chosen first and the others."""
+    target = find_target("x86-64-avx512")
+    fused = lower(module, target, "tensor")
+    return products.candidates_of(fused, way, target) if schedule is None else products.as_said(fused, way, str(schedule), target)
+
+
+@pytest.mark.parametrize("shape", [(3, 100), (2, 1100)])
+def test_runs_of_any_length_take_the_same_elements(shape):
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(500).astype("float32"), random.integers(-200, 200, shape), random.integers(0, 9, (shape[0], 1))]
+    module = module_of(500, shape)
+    own, *others = as_kernels(module, build_take)
+    assert own.run == RUN and {other.run for other in others} == {RUN // 4, MOST_RUN}
+    for schedule in (own, *others):
+        found = evaluate(as_kernels(module, build_take, schedule), arrays)[0]
+        np.testing.assert_array_equal(found, evaluate(module, arrays)[0])
+    products.check_refused(
+        lower(module, find_target("x86-64-avx512"), "tensor"), build_take, find_target("x86-64-avx512"),
+        [("run = 1024", "run = 0"), ("run = 1024", "run = 5000"), ("lanes = 8", "lanes = 16"), (", masked", "")],
+    )  # fmt: skip
+
+
+def test_columns_of_a_scatter_may_be_done_in_any_runs():
+    element, target = scalar_type(np.dtype("float32")), find_target("x86-64-avx512")
+    types = [TensorType((9, 5000), element), TensorType((30, 5000), element), TensorType((30,), i64)]
+    main = Func.empty("main", types, arg_roles=("input",) * 3)
+    b = Builder.at_end(main.block)
+    x, updates, which = main.args
+    b.insert(Return([b(tensor.Scatter, x, which, updates, axis=0, fn="add")]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    random = np.random.default_rng(0)
+    arrays = [*(random.standard_normal(shape).astype("float32") for shape in ((9, 5000), (30, 5000))), random.integers(-9, 9, 30)]
+    own, *others = as_kernels(module, build_scatter)
+    assert others and own.columns > others[0].columns
+    for schedule in (own, *others):
+        found = evaluate(as_kernels(module, build_scatter, schedule), arrays)[0]
+        np.testing.assert_allclose(found, evaluate(module, arrays)[0], rtol=0, atol=1e-5)
+    changes = [("lanes = 16", "lanes = 8"), (f"columns = {own.columns}", "columns = 0"), (", masked", "")]
+    products.check_refused(lower(module, target, "tensor"), build_scatter, target, changes)
