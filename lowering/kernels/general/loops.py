@@ -70,13 +70,13 @@ def build_loops(request: Request) -> KernelPlan | None:
     if not _goes_by_elements(request):
         return None
     func = collapse_axes(request.func)
-    kernel = _Kernel(request, func)
+    kernel = _LoopsKernel(request, func)
     schedules = _emit(kernel.code, request, func, kernel.inputs, kernel.results)
     in_place = _in_place(request) if len(schedules) == 1 else ()
     return kernel.plan("loops", in_place, "\n".join(map(str, schedules)))
 
 
-class _Kernel:
+class _LoopsKernel:
     """A kernel that is being written, on the operands and results of a root: `inputs` and `results` are values of `func` with their
     buffers.
     """
@@ -110,7 +110,7 @@ def find_scattered(request: Request) -> Scattered | None:
 
 def write_scatter(found: Scattered, schedule: ScatterSchedule) -> KernelPlan:
     """The plan of a scatter as its schedule says; what is updated is copied first."""
-    kernel, op = _Kernel(found.request, found.func), found.op
+    kernel, op = _LoopsKernel(found.request, found.func), found.op
     ops = [inner for inner in found.func.block if not isinstance(inner, Return)]
     alone = Rows(shape_of(op.x), (), (), {}, {op.x: tuple(range(len(shape_of(op.x))))})
     ((_, buffer),) = kernel.results
@@ -133,7 +133,7 @@ def find_taken(request: Request) -> Taken | None:
 
 def write_take(found: Taken, schedule: TakeSchedule) -> KernelPlan:
     """The plan of a gather as its schedule says."""
-    kernel = _Kernel(found.request, found.func)
+    kernel = _LoopsKernel(found.request, found.func)
     ((_, buffer),) = kernel.results
     take_elements(kernel.code, schedule, kernel.leaves, found, buffer)
     return kernel.plan()
