@@ -15,7 +15,15 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.dispatch import CallPlan
 
-__all__ = ["Gathering", "Recorder"]
+__all__ = ["Gathering", "Recorder", "told_at"]
+
+
+def told_at(location: object, error: Callable[[int, int, int], Exception]) -> str:
+    """Where positions are read that a run tells of, as `nn.within` has it; with what `error` says, if that is the same of all positions:
+    there they only stand for a mistake.
+    """
+    one, other = (str(error(*numbers)) for numbers in ((0, 1, 1), (2, 3, 1)))
+    return f"{location} because {one}" if one and one == other else str(location)
 
 
 class Recorder(ABC):

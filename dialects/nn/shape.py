@@ -294,7 +294,7 @@ class Within(Op):
         %y = nn.within %x {size = 4, wraps = true} : tensor<2x3xi64>      // %x: tensor<2x3xi64>
 
     A run of compiled code ends with an error where they are not, once all is computed: what reads at such a position reads the nearest row.
-    `x` has integer elements; `place` is the line that reads at them.
+    `x` has integer elements; `place` is the line that reads at them, with `because` and why where they stand for a mistake.
     """
 
     x = operand()

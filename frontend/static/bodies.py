@@ -77,7 +77,7 @@ class BodyTrace(Trace):
 
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """The run tells of them."""
-        return self.told_by_run(positions, size, wraps)
+        return self.told_by_run(positions, size, error, wraps)
 
     def outside_of(self, arg: Value) -> Any:
         """As `Trace` has it; what comes from the Program is its variable."""

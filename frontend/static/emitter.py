@@ -19,7 +19,7 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import TensorType
 from polyreme.jit.capture.bodies import CapturedBody
 from polyreme.jit.capture.trace import Trace, are_positions, keeps_elements
-from polyreme.recorder import Recorder
+from polyreme.recorder import Recorder, told_at
 from polyreme.tensor import Tensor
 
 __all__ = ["Emitter", "ProgramSource", "TranslatedBodies", "source_tensor"]
@@ -93,7 +93,9 @@ class Emitter(Recorder):
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
         if self.fed is not None and cls is ops.Within:
-            return self.check_within(operands[0], attributes["size"], IndexError, attributes["wraps"])
+            why = attributes.get("place", "").partition(" because ")[2]
+            error = IndexError if not why else lambda low, high, size: ValueError(why)
+            return self.check_within(operands[0], attributes["size"], error, attributes["wraps"])
         if self.fed is not None and cls in _READS_AT:
             operands = self._looked_at(cls, operands, attributes)
         if self.fed is not None and cls is ops.CrossEntropy and not attributes.get("soft_label", False):
@@ -142,7 +144,7 @@ class Emitter(Recorder):
             return positions
         key = value, size, wraps
         if key not in self.within:
-            made = self.builder.insert_op(ops.Within(value, size=size, wraps=wraps, place=str(self.location), loc=self.location))
+            made = self.builder.insert_op(ops.Within(value, size=size, wraps=wraps, place=told_at(self.location, error), loc=self.location))
             self.within[key] = Tensor._wrap(made.results[0], made.results[0].type)
         return self.within[key]
 
@@ -204,7 +206,7 @@ class TranslatedBodies(Trace):
 
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """The run tells of them."""
-        return positions if self.outer.fed is None else self.told_by_run(positions, size, wraps)
+        return positions if self.outer.fed is None else self.told_by_run(positions, size, error, wraps)
 
     def location(self) -> Location:
         """The operator that is being applied."""

@@ -18,7 +18,7 @@ from polyreme.math.manipulation import unsqueeze
 from polyreme.operators.table import name_of_nn_op
 from polyreme.parameter import Parameter
 from polyreme.provided import provides
-from polyreme.recorder import Recorder
+from polyreme.recorder import Recorder, told_at
 from polyreme.sizes import plain_size
 from polyreme.static import contents as contents  # provides what is known of variables
 from polyreme.static.current import default_main_program, default_startup_program
@@ -102,7 +102,7 @@ class ProgramRecorder(Recorder):
 
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """The run tells of them, by an operator that gives them on."""
-        made: Tensor = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(caller_location()))
+        made: Tensor = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=told_at(caller_location(), error))
         return made
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:

@@ -421,7 +421,7 @@ def without_folders(manifest: Manifest, folders: bool = False) -> Manifest:
 def _without_folder(spec: Spec) -> Spec:
     """The guard or range with the file of its place, not the folder that the file was in."""
     # A place that has no line is no file's: a Layer path of a loaded model.
-    found = re.fullmatch(r"(.* \(\S+ at ).*[/\\]([^/\\]+:\d+(?::\d+)?\))", spec.what)
+    found = re.fullmatch(r"(.* \(\S+ at ).*[/\\]([^/\\]+:\d+(?::\d+)?\).*)", spec.what)
     return spec if found is None else spec._replace(what=found[1] + found[2])
 
 

@@ -110,8 +110,11 @@ def _range_specs(main: Func, inputs: Sequence[TensorSpec]) -> tuple[RangeSpec, .
 
 def _look_specs(main: Func) -> tuple[LookSpec, ...]:
     """What a run tells of positions, as the pass `look-at-positions` left it."""
-    found = [text.partition(" at ") for text in main.looks]
-    return tuple(LookSpec(kind == "wraps", f"positions (rows at {place or 'an unknown place'})") for kind, _, place in found)
+    found = [(kind, *place.partition(" because ")) for kind, _, place in (text.partition(" at ") for text in main.looks)]
+    return tuple(
+        LookSpec(kind == "wraps", f"positions (rows at {place or 'an unknown place'})" + (f", since {why}," if why else ""))
+        for kind, place, _, why in found
+    )
 
 
 def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:

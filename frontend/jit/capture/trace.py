@@ -35,7 +35,7 @@ from polyreme.jit.capture.uncertain import Uncertain, sharing_pairs
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import BackwardTraceError, Traced, TraceError, UnknownSizeError
 from polyreme.lowering.gradients.autodiff import GRADIENTS, bound_symbols
-from polyreme.recorder import Recorder
+from polyreme.recorder import Recorder, told_at
 from polyreme.tensor import Tensor
 
 __all__ = ["TraceError", "Traced", "UnknownSizeError", "trace"]
@@ -686,15 +686,15 @@ class Trace(Recorder):
                 return positions
         if not isinstance(value, Value) or are_positions(value, size):
             return positions
-        return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
+        return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=told_at(self.location(), error))
 
-    def told_by_run(self, positions: Tensor, size: Dim, wraps: bool) -> Tensor:
+    def told_by_run(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """The positions, of which the run tells if they are none of the axis. Of fed ones, too: where a body may not run, nobody looks at
         them before.
         """
         if positions.type.dtype.kind not in "iu" or are_positions(self.value_of(positions), size):
             return positions
-        made: Tensor = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
+        made: Tensor = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=told_at(self.location(), error))
         return made
 
     # --- the end
