@@ -142,7 +142,7 @@ def test_ptx_is_a_level():
 # written.
 OF_ONE_KIND = {
     "join-products", "group-attention", "group-inverted-residuals", "group-padded-windows", "group-adaptive-pooling", "channels-last",
-    "stack-rows", "tile-batch", "extremes-in-two-passes",
+    "stack-rows", "tile-batch", "extremes-in-two-passes", "patch-products",
     "reduce-rows-first", "reduce-whole-images", "group-turned-convolutions", "integer-products",
     "recompute", "widen-halves", "hoist-from-loops", "hoist-from-scans", "unroll-scans", "move-pads",
 }  # fmt: skip
