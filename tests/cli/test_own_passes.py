@@ -166,10 +166,10 @@ def test_the_example_of_a_pass_counts_ops(polyreme: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "neighbours"),
     [
-        ("", ("dce", "nn-to-tensor")),
-        ("@after:nn", ("dce", "nn-to-tensor")),
+        ("", ("dce", "patch-products")),
+        ("@after:nn", ("dce", "patch-products")),
         ("@before:nn", (None, "solve-dims")),
-        ("@before:tensor", ("dce", "nn-to-tensor")),
+        ("@before:tensor", ("dce", "patch-products")),
         ("@before:canonicalize", ("look-at-positions", "canonicalize")),
         ("@after:solve-dims", ("solve-dims", "look-at-positions")),
         ("@after:nn/cse", ("cse", "dce")),

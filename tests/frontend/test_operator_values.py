@@ -48,6 +48,8 @@ def test_every_operator_has_a_case_or_tests_of_its_own() -> None:
     files |= {"fused_bias_residual_layernorm", "fused_rms_norm_quant", "graph_send_recv", "graph_send_ue_recv", "graph_send_uv"}
     files |= {"cholesky", "cholesky_solve", "determinant", "inverse", "matrix_power", "multi_dot", "slogdet_v2", "slogdeterminant", "solve"}
     files |= {"triangular_solve", "tril_indices", "triu_indices", "unpool3d"}
+    # In `test_factorizations.py`.
+    files |= {"eig", "eigh", "eigvals", "eigvalsh", "lstsq", "lu", "lu_unpack", "matrix_rank", "qr", "svd", "svdvals"}
     # Of Paddle 1.8.5: in `test_older_operators.py`, and in the programs of `tests/fluid*` and `tests/static_api`.
     assert set(LEGACY) - {case.type for case in CASES} == draws | elsewhere | on_gpus | copies | older | files | OF_FLUID
 
