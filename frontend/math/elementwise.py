@@ -13,8 +13,8 @@ from polyreme import dispatch, tape
 from polyreme.casting.operators import as_one, operator
 from polyreme.casting.state import CAST, current
 from polyreme.dialects import nn as ops
-from polyreme.ir.core import Op
-from polyreme.ir.types import f16, f64, i1
+from polyreme.ir.core import Op, Value
+from polyreme.ir.types import f16, f64, i1, i32
 from polyreme.math.common import (
     cast_to,
     fitting_sizes,
@@ -291,12 +291,34 @@ def floor_divide(x: Tensor, y: Any, name: str | None = None) -> Tensor:
     if a != b and (not x.ndim or not y.ndim):
         wider = promoted(a, b, 0, 0) if a.kind in "iu" and b.kind in "iu" else widest(a, b, x.ndim, y.ndim)
         x, y = cast_to(x, wider), cast_to(y, wider)
-    result = _floor_divide(x, y)
-    if y.type.dtype.kind in "iu" and dispatch.active_trace() is None and not y._array("an integer division").all():
-        raise ZeroDivisionError(
-            "InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input value."
-        )
-    return result
+    return _floor_divide(x, _not_zero(y) if y.type.dtype.kind in "iu" else y)
+
+
+def _not_zero(y: Tensor) -> Tensor:
+    """Whole numbers to divide by. Those of a compiled call are looked at once it has run, unless they are known."""
+    recorder = dispatch.recorder()
+    if dispatch.active_trace() is None:
+        if not y._array("an integer division").all():
+            raise divided_by_zero()
+    elif recorder is not None and recorder.taped:
+        value: Any = y._value
+        while (op := value.producer() if isinstance(value, Value) else None) is not None and isinstance(op, (ops.Cast, ops.BroadcastTo)):
+            value = op.operands[0]
+        if isinstance(op, ops.Full) and isinstance(op.value, (int, float)):
+            if not op.value:
+                raise divided_by_zero()
+        elif not isinstance(op, ops.DimValue):
+            is_zero = cast_to(dispatch.call(ops.Equal, y, dispatch.full((), 0, y.type.dtype)), i32)
+            seen = recorder.check_within(is_zero, 1, divided_by_zero, False)
+            return add(y, cast_to(seen, y.type.dtype))
+    return y
+
+
+def divided_by_zero(*_: int) -> ZeroDivisionError:
+    """What a division of whole numbers by zero raises."""
+    return ZeroDivisionError(
+        "InvalidArgumentError: Integer division by zero encountered in (floor/trunc) divide. Please check the input value."
+    )
 
 
 def divide(x: Tensor, y: Tensor, name: str | None = None, *, rounding_mode: str | None = None) -> Tensor:

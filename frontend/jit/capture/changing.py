@@ -16,6 +16,7 @@ from polyreme.ir.types import ScalarType
 from polyreme.jit.capture.sources import FunctionOf
 from polyreme.jit.capture.watched import ChangingNumber, Watched
 from polyreme.math.common import cast_to, floating, scalar_dtype
+from polyreme.math.elementwise import divided_by_zero
 from polyreme.tensor import Tensor
 
 __all__ = ["as_tensor", "operator"]
@@ -44,6 +45,8 @@ def operator(watch: _Operates, name: str, operands: tuple[Any, ...]) -> Any:
             met = floating(tensor) if plain == "truediv" else tensor
             dtype = scalar_dtype(met.type.dtype, number.value)
             if dtype.kind != "u":  # in which numbers below zero wrap around
+                if plain == "floordiv" and number is second and dtype.kind == "i":
+                    number = second = state.computed(_divisor, number)  # which is looked at in front of all that the call does
                 pair = as_tensor(state, number, dtype), cast_to(met, dtype)
                 return getattr(python, plain)(*(pair if number is first else pair[::-1]))
     return watch.operator(name, *map(state.pinned, operands))
@@ -56,6 +59,12 @@ def as_tensor(state: Watched, number: ChangingNumber, dtype: ScalarType) -> Tens
         made = _tensor_of(number.value, dtype)
         state.number_tensors[key] = state.note(made, FunctionOf(_tensor_of, (number.source, dtype)))
     return state.number_tensors[key]
+
+
+def _divisor(number: int | float) -> int | float:
+    if not number:
+        raise divided_by_zero()
+    return number
 
 
 def _tensor_of(value: int | float, dtype: ScalarType) -> Tensor:

@@ -329,3 +329,17 @@ def a_layer_counts_its_calls(p: Run) -> None:
     p.watch(layer)
     for _ in range(4):
         p.call(compiled, p.g(4, 3))
+
+
+@program(whole=False)
+def a_counter_divides_whole_numbers(p: Run) -> None:
+    here = types.SimpleNamespace(count=4)
+
+    @p.static
+    def function(x: Any, whole: Any) -> Any:
+        here.count -= 1
+        return whole // here.count, x // here.count, here.count // (whole + 1), whole % here.count
+
+    p.watch(here)
+    for _ in range(6):
+        p.call(function, p.t(4), p.t(4, dtype="int32"))

@@ -155,3 +155,22 @@ for _name, _chosen in {
     "a_number_beside_a_short_float": _short,
 }.items():
     refused(_name, _chosen)
+
+
+@program(whole=False)
+def whole_numbers_divided_by_zero(p: Run) -> None:
+    total = p.t(3)
+
+    @p.static
+    def by_tensor(x: Any, y: Any) -> Any:
+        total.add_(x.astype("float32"))
+        return x // y, x % y
+
+    @p.static
+    def by_known(x: Any) -> Any:
+        return x // 2, x // 0
+
+    p.watch(total)
+    for last in (1, 0, 2, 0):
+        p.call(by_tensor, p.t(3, dtype="int64"), paddle.to_tensor([1, -2, last]))
+    p.call(by_known, p.t(3, dtype="int64"))
