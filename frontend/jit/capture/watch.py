@@ -640,7 +640,8 @@ class Reads(abc.ABC):
         if value is True or value is False or value is None:
             return value
         if type(value) is ChangingNumber:
-            return self.state.computed(bool, value)
+            value.is_true = self.state.computed(bool, value)
+            return value  # which `or` and `and` may be
         if isinstance(value, Tensor):
             if id(value) in self.state.outside_tensors and not self.state.flow:
                 raise NotWhole("a condition is a tensor", decided=True)

@@ -55,17 +55,21 @@ class ChangingNumber:
     captured, and where it is found. `changing.py` says what becomes of it; whoever else looks at it ends the capture.
     """
 
-    __slots__ = ("source", "value")
+    __slots__ = ("is_true", "source", "value")
 
     def __init__(self, value: int | float, source: Source):
         self.value = value
         self.source = source
+        self.is_true: bool | None = None  # once that is guarded
+
+    def __bool__(self) -> bool:
+        return self._is_looked_at() if self.is_true is None else self.is_true
 
     def _is_looked_at(self, *_: Any) -> NoReturn:
         raise NotWhole(f"'{self.source.said()}', which is another at call after call, is looked at by code that is not watched")
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _is_looked_at
-    __hash__ = __bool__ = __int__ = __float__ = __index__ = __str__ = __format__ = _is_looked_at
+    __hash__ = __int__ = __float__ = __index__ = __str__ = __format__ = _is_looked_at
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _is_looked_at
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __round__ = _is_looked_at
     __array__ = _is_looked_at

@@ -343,3 +343,19 @@ def a_counter_divides_whole_numbers(p: Run) -> None:
     p.watch(here)
     for _ in range(6):
         p.call(function, p.t(4), p.t(4, dtype="int32"))
+
+
+@program()
+def a_counter_is_an_operand_of_or_and_and(p: Run) -> None:
+    here = types.SimpleNamespace(count=3, rate=0.75)
+
+    @p.static
+    def function(x: Any, argument: float) -> Any:
+        here.count -= 1
+        here.rate -= 0.25
+        either = here.rate or 2
+        return x * either, x * (argument and here.count), either, (here.count and 3, here.count or None), x * (2 if here.count else 3)
+
+    p.watch(here)
+    for i in range(6):
+        p.call(function, p.t(3), 1.5 - i / 2)
