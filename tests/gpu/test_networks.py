@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,15 @@ def test_training_is_that_of_the_cpu_and_moves_batches_and_losses(name: str, mod
         assert 1 <= downloads <= 1 + checks and downloaded <= 4 + check_bytes
 
 
-def moved(action: Any) -> tuple[int, int, int, int]:
+def _of_layer(layer: Any, x: Any) -> Any:
+    return layer(paddle.to_tensor(x)).numpy()
+
+
+def moved(action: Any) -> tuple[int, ...]:
     before = cuda.memory_stats()
     action()
     after = cuda.memory_stats()
-    return tuple(after[name] - before[name] for name in ("uploads", "uploaded_bytes", "downloads", "downloaded_bytes"))  # type: ignore[return-value]
+    return tuple(after[name] - before[name] for name in ("uploads", "uploaded_bytes", "downloads", "downloaded_bytes"))
 
 
 def wide() -> Any:
@@ -70,7 +75,7 @@ def test_weights_of_a_loaded_model_go_to_the_device_once(by: str, tmp_path: Path
     run: Any
     if by == "jit.load":
         layer = paddle.jit.load(str(tmp_path / "net"))
-        run = lambda x: layer(paddle.to_tensor(x)).numpy()  # noqa: E731
+        run = partial(_of_layer, layer)
     elif by == "load_inference_model":
         paddle.enable_static()
         try:
@@ -79,10 +84,13 @@ def test_weights_of_a_loaded_model_go_to_the_device_once(by: str, tmp_path: Path
                 program, feeds, fetches = paddle.static.load_inference_model(str(tmp_path / "net"), executor)
         finally:
             paddle.disable_static()
-        run = lambda x: executor.run(program, feed={feeds[0]: x}, fetch_list=fetches, scope=scope)[0]  # noqa: E731
+
+        def run(x: Any) -> Any:
+            return executor.run(program, feed={feeds[0]: x}, fetch_list=fetches, scope=scope)[0]
+
     else:
         predictor = paddle.inference.create_predictor(paddle.inference.Config(str(tmp_path / "net")))
-        run = lambda x: predictor.run([paddle.to_tensor(x)])[0].numpy()  # noqa: E731
+        run = partial(_of_layer, lambda x: predictor.run([x])[0])
     for i in range(3):
         x = rng.normal(size=(32, 40)).astype("float32")
         found: list[Any] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from polyreme import dispatch, tape
@@ -119,7 +120,7 @@ def gaussian_nll_loss(
             raise ValueError("variance is of incorrect shape")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    _require(lambda: all_(greater_equal(variance, scale(variance, 0.0))), ValueError("variance has negative entry/entries"))
+    _require(partial(_has_no_negative, variance), ValueError("variance has negative entry/entries"))
     with tape.recording(False):
         variance = clip(variance, epsilon)
     loss = scale(add(log(variance), divide(square(subtract(input, label)), variance)), 0.5, 0.5 * math.log(2 * math.pi) if full else 0.0)
@@ -128,6 +129,10 @@ def gaussian_nll_loss(
 
 def _euclidean(first: Tensor, second: Tensor) -> Tensor:
     return norm(scale(subtract(first, second), 1.0, 1e-6), 2.0, -1)
+
+
+def _has_no_negative(x: Tensor) -> Tensor:
+    return all_(greater_equal(x, scale(x, 0.0)))
 
 
 def triplet_margin_with_distance_loss(
@@ -161,7 +166,7 @@ def triplet_margin_with_distance_loss(
     if distance_function is not None:
         for made in (near, far):
             _require(
-                lambda made=made: all_(greater_equal(made, scale(made, 0.0))),  # type: ignore[misc]
+                partial(_has_no_negative, made),
                 ValueError(
                     "The positive distance or negative distance should be greater than 0, The distance functions should be checked."
                 ),
