@@ -215,13 +215,18 @@ def run_control(op: Op, programs: Sequence[HostBody], tellers: Sequence[Value], 
         return program.run([*args, *(given[count + i] for i in program.places)])
 
     # Sizes are the bodies' own business: each run reads them off its arguments.
+    with with_sizes(_sizes_told((*op.operands, *tellers), given)):
+        return op.evaluate(given[:count], run)
+
+
+def _sizes_told(values: Sequence[Value], arrays: Sequence[Any]) -> dict[str, int]:
+    """The free sizes that arrays have which stand for these values."""
     sizes: dict[str, int] = {}
-    for value, array in zip((*op.operands, *tellers), given, strict=True):
+    for value, array in zip(values, arrays, strict=True):
         for dim, size in zip(value.type.shape, array.shape, strict=True):
             if (known := told(dim, size)) is not None:
                 sizes[known[0]] = int(known[1])
-    with with_sizes(sizes):
-        return op.evaluate(given[:count], run)
+    return sizes
 
 
 def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[Any]:
@@ -229,12 +234,7 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
     attributes have.
     """
     count = len(op.operands)
-    sizes: dict[str, int] = {}
-    for value, array in zip(tellers, given[count:], strict=True):
-        for dim, size in zip(value.type.shape, array.shape, strict=True):
-            if (known := told(dim, size)) is not None:
-                sizes[known[0]] = int(known[1])
-    with with_sizes(sizes):
+    with with_sizes(_sizes_told(tellers, given[count:])):
         # Branches and loops run programs: no op with regions comes here.
         return op.evaluate([taken(value) for value in given[:count]], None)  # type: ignore[arg-type]
 
