@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polyreme.dialects.mt19937 import seed_state
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
-from polyreme.lowering.kernels.gpu.product import TILES
+from polyreme.lowering.machines.gpu import FLOATS
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
 from tests.gpu.running import DEVICES, check, check_bounds, loaded
@@ -178,7 +178,7 @@ def test_products_of_odd_sizes(sizes, dtype, device):
 
 
 @DEVICES
-@pytest.mark.parametrize("tile", [choice.tile for choice in TILES], ids=lambda tile: f"{tile.rows}x{tile.columns}")
+@pytest.mark.parametrize("tile", [rate.tile for rate in FLOATS.tiles], ids=lambda tile: f"{tile.rows}x{tile.columns}")
 @pytest.mark.parametrize("sizes", [(130, 40, 260), (129, 41, 131)], ids=str)
 def test_products_in_tiles_of_any_size(tile, sizes, device, monkeypatch):
     monkeypatch.setattr("polyreme.lowering.kernels.gpu.tiles.choose_tile", lambda *_: tile)

@@ -16,7 +16,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.scalar import FUNCTIONS, apply_scalar
 from polyreme.ir.types import SCALARS
 from polyreme.lowering.emit.ptx.emit_module import emit_ptx
-from polyreme.lowering.emit.ptx.intrinsics import check_text
+from polyreme.lowering.machines.ptx import check_text
 from polyreme.lowering.machines.targets import find_target
 from tests.gpu.grids import grid_module, ptx_of, run_emulated
 from tests.gpu.ptxas import DEVICES, assemble, needs_ptxas
@@ -206,7 +206,7 @@ def every_op():
 def test_llvm_has_an_instruction_for_every_intrinsic_of_the_table():
     """It takes a misspelt one for some function, which only the assembler would find missing."""
     status, text = run_apart("""
-from polyreme.lowering.emit.ptx.intrinsics import INTRINSICS
+from polyreme.lowering.machines.ptx import INTRINSICS
 from tests.gpu.test_emit_ptx import every_op, ptx_of
 code = ptx_of(every_op(), 90)
 used = {line.split("@llvm.nvvm.")[1].split("(")[0] for line in code.llvm.splitlines() if "@llvm.nvvm." in line}

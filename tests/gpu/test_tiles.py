@@ -15,6 +15,7 @@ from polyreme.ir.types import TensorType, f32
 from polyreme.ir.verify import verify
 from polyreme.lowering.emit.ptx.emit_module import emit_ptx, is_small
 from polyreme.lowering.kernels.gpu import tensor_core
+from polyreme.lowering.machines.gpu import TENSOR_CORES
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
 from polyreme.lowering.transforms.move_pads import MovePads
@@ -109,10 +110,10 @@ def test_products_of_operands_in_any_order(flags, sizes, target, device):
 
 @DEVICES
 @pytest.mark.parametrize("flags", FLAGS, ids=["plain", "x", "y", "both"])
-@pytest.mark.parametrize("choice", tensor_core.WARP_TILES, ids=lambda c: f"{c.tile.rows}x{c.tile.columns}")
+@pytest.mark.parametrize("tile", [rate.tile for rate in TENSOR_CORES.tiles], ids=lambda tile: f"{tile.rows}x{tile.columns}")
 @pytest.mark.parametrize("sizes", [(136, 80, 136), (33, 70, 41)], ids=["by 16 bytes", "one by one"])
-def test_tensor_cores_take_operands_in_any_order(flags, choice, sizes, device, monkeypatch):
-    monkeypatch.setattr(tensor_core, "choose_tile", lambda *_: choice.tile)
+def test_tensor_cores_take_operands_in_any_order(flags, tile, sizes, device, monkeypatch):
+    monkeypatch.setattr(tensor_core, "choose_tile", lambda *_: tile)
     m, k, n = sizes
     x, y = floats(m, k, dtype=ml_dtypes.bfloat16), floats(k, n, seed=1, dtype=ml_dtypes.bfloat16)
     given = [x.T.copy() if "transpose_x" in flags else x, y.T.copy() if "transpose_y" in flags else y]

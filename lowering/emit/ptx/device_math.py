@@ -11,11 +11,10 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.lowering.emit.llvm.double_math import PI_2
 from polyreme.lowering.emit.llvm.libm import LIBM, TWO_OVER_PI
 from polyreme.lowering.emit.llvm.text import Lane, TextCode
 from polyreme.lowering.emit.llvm.vector_math import sine_and_cosine
-
-_PI_2 = 1.5707963267948966
 
 # The quotient is rounded, so the rest may fall below 0; every rest is a multiple of the divisor's last bit and below the divisor, hence
 # exact. Quotients beyond the largest number are first made smaller by a multiple of the divisor.
@@ -111,7 +110,7 @@ def _reduced(x: Lane) -> tuple[Lane, Lane, Lane]:
     top = (parts[2] << 32) | (parts[1] & 0xFFFFFFFF)
     fraction = (top << 2) | (parts[0] & 0xFFFFFFFF).shift_right(30)
     quadrant = top.shift_right(62) + fraction.shift_right(63)
-    return *sine_and_cosine(fraction.convert("sitofp", "double") * (_PI_2 * 2.0**-64)), quadrant
+    return *sine_and_cosine(fraction.convert("sitofp", "double") * (PI_2[0] * 2.0**-64)), quadrant
 
 
 def _trigonometric(name: str) -> str:

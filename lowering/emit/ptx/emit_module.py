@@ -27,7 +27,7 @@ from polyreme.lowering.emit.llvm.scalar_functions import power_definition
 from polyreme.lowering.emit.llvm.text import Lane, comment_text, symbol_text
 from polyreme.lowering.emit.ptx.device_math import library
 from polyreme.lowering.emit.ptx.grid import GLOBAL, GRID, GridEmitter
-from polyreme.lowering.emit.ptx.intrinsics import check_text
+from polyreme.lowering.machines.ptx import check_text
 from polyreme.lowering.machines.targets import GpuTarget, Target
 
 # A margin for positions that lie before or behind a buffer.

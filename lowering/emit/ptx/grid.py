@@ -19,13 +19,12 @@ from polyreme.lowering.emit.llvm.function import Emission, FunctionEmitter, scal
 from polyreme.lowering.emit.llvm.ops import OPS
 from polyreme.lowering.emit.llvm.scalar_functions import memory_element
 from polyreme.lowering.emit.llvm.text import Lane, join
-from polyreme.lowering.emit.ptx.intrinsics import require
+from polyreme.lowering.machines.gpu import UNROLLED_ROUNDS
 from polyreme.lowering.machines.memory import LINE_BYTES
+from polyreme.lowering.machines.ptx import require
 from polyreme.lowering.machines.targets import GpuTarget
 
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
-# Loops of at most so many rounds are told to stay loops.
-MOST_ROUNDS = 4
 _WHOLE_WARP = "i32 -1"
 
 
@@ -48,7 +47,7 @@ class GridEmitter(FunctionEmitter):
         """The assembler may write out a loop of few rounds, and fetch at its beginning what all of them read: with a tile for each round,
         more than registers hold. Such loops stay loops.
         """
-        if rounds is None or rounds > MOST_ROUNDS or not any(isinstance(inner, kernel.Barrier) for inner in op.walk()):
+        if rounds is None or rounds > UNROLLED_ROUNDS or not any(isinstance(inner, kernel.Barrier) for inner in op.walk()):
             return ""
         self.module.loops += 1
         return f", !llvm.loop !{self.module.loops}"

@@ -27,7 +27,7 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
 
-_HALF = 156
+HALF = 156
 _MATRIX = 0xB5026F5AA96619E9
 _UPPER = 0xFFFFFFFF80000000
 _LOWER = 0x7FFFFFFF
@@ -63,8 +63,8 @@ def choose_random(found: Draw) -> RandomSchedule:
 
 def fit_random(found: Draw, schedule: RandomSchedule) -> None:
     """`ScheduleError` unless the words of a half are whole vectors."""
-    if schedule.lanes < 1 or _HALF % schedule.lanes:
-        raise ScheduleError(f"expected lanes that divide {_HALF}, such as {LANES}, but got lanes = {schedule.lanes}")
+    if schedule.lanes < 1 or HALF % schedule.lanes:
+        raise ScheduleError(f"expected lanes that divide {HALF}, such as {LANES}, but got lanes = {schedule.lanes}")
 
 
 def write_random(found: Draw, schedule: RandomSchedule) -> KernelPlan:
@@ -135,7 +135,7 @@ class Twister:
     def _renew(self) -> None:
         """All 312 words anew: the first half from old words, the second from both, the last word from the first."""
         code = self.code
-        for lo, hi, far in ((0, _HALF, _HALF), (_HALF, WORDS - 1, -_HALF)):
+        for lo, hi, far in ((0, HALF, HALF), (HALF, WORDS - 1, -HALF)):
 
             def fresh(here: Index, lanes: int, far: int = far) -> Value:
                 return self._mix(
@@ -146,7 +146,7 @@ class Twister:
                 )
 
             self._fill(self.words, lo, hi, 0, fresh)
-        last = self._mix(code.load(self.words, WORDS - 1), code.load(self.words, 0), code.load(self.words, _HALF - 1), 1)
+        last = self._mix(code.load(self.words, WORDS - 1), code.load(self.words, 0), code.load(self.words, HALF - 1), 1)
         self._once(last, self.words, WORDS - 1)
 
     def _mix(self, current: Value, following: Value, far: Value, lanes: int) -> Value:

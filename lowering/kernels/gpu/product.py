@@ -12,7 +12,6 @@ memory for a second kernel, which adds them in order. That kernel also runs an e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from polyreme.dialects import tensor
@@ -31,53 +30,13 @@ from polyreme.lowering.kernels.gpu.grid import GridKernel
 from polyreme.lowering.kernels.gpu.reductions import build_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch, told
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import MULTIPROCESSORS
+from polyreme.lowering.machines.gpu import FLOATS, MULTIPROCESSORS, GpuTile, Multiplier, TileRate
 
 # Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most
 # of a tile empty.
 NARROW, SHALLOW = 4, 64
 # A depth is cut into parts of at least so many steps, until there are enough blocks for a device.
 PART = 256
-
-
-@dataclass(frozen=True)
-class GpuTile:
-    """`rows` x `columns` of the result per block, `depth` steps at a time; each thread has `tall` x `wide` of them."""
-
-    rows: int
-    columns: int
-    depth: int
-    tall: int
-    wide: int
-
-    @property
-    def threads(self) -> int:
-        return (self.rows // self.tall) * (self.columns // self.wide)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A tile, the share of a device's arithmetic that it reaches where there are many blocks, and what a multiprocessor loses of it: the
-    time of so many blocks, since few of them leave it waiting for memory. Both as measured on an H100 (`docs/gpu.md`).
-    """
-
-    tile: GpuTile
-    share: float
-    lost: float
-
-
-TILES = (
-    Choice(GpuTile(64, 128, 16, 8, 8), 1.0, 0.3),
-    Choice(GpuTile(128, 64, 16, 8, 8), 0.95, 0.3),
-    Choice(GpuTile(64, 64, 16, 8, 4), 0.87, 0.3),
-    Choice(GpuTile(32, 64, 16, 4, 4), 0.72, 0.37),
-    Choice(GpuTile(64, 32, 16, 4, 4), 0.66, 0.37),
-    Choice(GpuTile(32, 32, 16, 4, 4), 0.65, 1.5),
-)
-# Of windows, whose elements come one by one, four tiles of half the depth in flight are better than three.
-SHALLOW_TILES = tuple(replace(c, tile=replace(c.tile, depth=8)) if max(c.tile.rows, c.tile.columns) == 128 else c for c in TILES)
-# What a second kernel for the sum over parts costs, in multiplications of one multiprocessor.
-SECOND_KERNEL = 1.2e6
 
 
 @dataclass(frozen=True)
@@ -143,16 +102,16 @@ def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> GpuProduct
     return GpuProduct(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes)
 
 
-def choose_tile(p: GpuProduct, choices: Sequence[Choice] = TILES, second_kernel: float = SECOND_KERNEL) -> GpuTile:
+def choose_tile(p: GpuProduct, by: Multiplier = FLOATS) -> GpuTile:
     """The tile with which the busiest multiprocessor has the least to do."""
     depth = estimate(p.count(p.contracted))
 
-    def cost(choice: Choice) -> float:
-        tile, parts = choice.tile, parts_of(p, choice.tile)
+    def cost(rate: TileRate) -> float:
+        tile, parts = rate.tile, parts_of(p, rate.tile)
         blocks = ceildiv(blocks_of(p, tile) * parts, MULTIPROCESSORS)
-        return (blocks + choice.lost) * tile.rows * tile.columns * depth / (parts * choice.share) + (second_kernel if parts > 1 else 0)
+        return (blocks + rate.lost) * tile.rows * tile.columns * depth / (parts * rate.share) + (by.second_kernel if parts > 1 else 0)
 
-    return min(choices, key=cost).tile
+    return min(by.tiles, key=cost).tile
 
 
 def blocks_of(p: GpuProduct, tile: GpuTile) -> int:

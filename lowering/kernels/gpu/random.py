@@ -13,12 +13,13 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import product
 from polyreme.ir.types import f32, f64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.general.random import Twister
+from polyreme.lowering.kernels.general.random import HALF, Twister
 from polyreme.lowering.kernels.gpu.grid import GridKernel
 from polyreme.lowering.kernels.plan import KernelPlan, Request, operand, result
+from polyreme.lowering.machines.gpu import WARP
 
-# A thread for each of the 156 words of a half.
-THREADS = 160
+# A thread for each word of a half, in whole warps.
+THREADS = -(-HALF // WARP) * WARP
 
 
 def build_draws(request: Request) -> KernelPlan | None:

@@ -25,12 +25,12 @@ from polyreme.lowering.kernels.general.loops import accumulator_of, describe, re
 from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import BLOCK_THREADS, WARP
+from polyreme.lowering.machines.gpu import BLOCK_THREADS, RUNNING_BLOCKS, WARP
 
 # Rows of at most so many elements are one thread's work, if there are many.
 MOST_ELEMENTS_OF_THREAD = 16
-# A row is cut into parts when it has at least so many elements per part, until there are enough blocks for a device.
-PART, ENOUGH_BLOCKS = 4096, 512
+# A row is cut into parts when it has at least so many elements per part, until a device has as many blocks as it runs at a time.
+PART = 4096
 # Elements that a thread reads before it adds any of them.
 AT_ONCE = 4
 
@@ -84,7 +84,7 @@ def _parts(rows: Rows, values: tuple[Value, ...]) -> int:
     blocks = ceildiv(estimate(product(rows.space[a] for a in rows.outer)), _layout(rows).rows)
     length = estimate(product(rows.space[a] for a in rows.reduced))
     assert isinstance(blocks, int)
-    return max(1, min(length // PART, ENOUGH_BLOCKS // max(blocks, 1)))
+    return max(1, min(length // PART, RUNNING_BLOCKS // max(blocks, 1)))
 
 
 def _in_parts(request: Request, func: Func, rows: Rows, parts: int) -> KernelPlan:

@@ -5,28 +5,17 @@ A device without such instructions (before sm_80) gets the tiles of `tiles.py` w
 
 from __future__ import annotations
 
+from math import isqrt
+
 from polyreme.dialects import kernel
 from polyreme.ir.core import Value
 from polyreme.ir.types import ScalarType, bf16, element_type, f16, f32
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.gpu.product import Choice, GpuTile, choose_tile, find_product, plan_product
+from polyreme.lowering.kernels.gpu.product import choose_tile, find_product, plan_product
 from polyreme.lowering.kernels.gpu.tiles import Filler, TiledProduct
 from polyreme.lowering.kernels.plan import KernelPlan, Request
-from polyreme.lowering.machines.gpu import MMA_COLUMNS, MMA_DEPTH, MMA_ROWS, MMA_SUMS, WARP
+from polyreme.lowering.machines.gpu import MMA_COLUMNS, MMA_DEPTH, MMA_ROWS, MMA_SUMS, TENSOR_CORES, VECTOR_BYTES, WARP
 from polyreme.lowering.machines.targets import GpuTarget
-
-# 4 warps, two by two, each with a quarter of the tile: larger quarters read less of shared memory for what they multiply.
-WARP_TILES = (
-    Choice(GpuTile(128, 128, 32, 8, 16), 1.0, 0.4),
-    Choice(GpuTile(64, 128, 16, 8, 8), 0.73, 0.4),
-    Choice(GpuTile(64, 64, 32, 4, 8), 0.6, 0.4),
-)
-WARPS_ACROSS = 2
-# As `product.SECOND_KERNEL`, in multiplications of tensor cores.
-SECOND_KERNEL = 6e6
-# Lines in shared memory lie so many elements more apart than they are long, so that the 8 lines that one instruction loads fill different
-# banks.
-PADDING = 8
 
 
 def build_tensor_core(request: Request) -> KernelPlan | None:
@@ -37,7 +26,7 @@ def build_tensor_core(request: Request) -> KernelPlan | None:
     target = request.target
     assert isinstance(target, GpuTarget)
     if target.sm >= 80 and element_type(found.contract.result.type) == bf16:
-        return plan_product(found, choose_tile(found, WARP_TILES, SECOND_KERNEL), WarpProduct)
+        return plan_product(found, choose_tile(found, TENSOR_CORES), WarpProduct)
     return plan_product(found, choose_tile(found), _WidenedProduct)
 
 
@@ -64,19 +53,32 @@ class WarpProduct(TiledProduct):
         """Whether lines of the tile go along rows or columns."""
         return filler.lanes > 1 and not filler.deep
 
+    @property
+    def padding(self) -> int:
+        """How many elements lines in shared memory lie more apart than they are long, so that the 8 lines that one instruction loads fill
+        different banks.
+        """
+        return VECTOR_BYTES // self.stored.bytes
+
     def board_size(self, filler: Filler) -> int:
-        return self.tile.depth * (filler.extent + PADDING) if self._is_across(filler) else filler.extent * (self.tile.depth + PADDING)
+        padding, depth = self.padding, self.tile.depth
+        return depth * (filler.extent + padding) if self._is_across(filler) else filler.extent * (depth + padding)
 
     def board_at(self, filler: Filler, along: Index, depth: Index) -> Index:
         code = self.code
         if self._is_across(filler):
-            return code.add(code.mul(depth, filler.extent + PADDING), along)
-        return code.add(code.mul(along, self.tile.depth + PADDING), depth)
+            return code.add(code.mul(depth, filler.extent + self.padding), along)
+        return code.add(code.mul(along, self.tile.depth + self.padding), depth)
 
     @property
     def quarter(self) -> tuple[int, int]:
         """Rows and columns of the tile that a warp has."""
-        return self.tile.rows // WARPS_ACROSS, self.tile.columns // WARPS_ACROSS
+        return self.tile.rows // self.warps_across, self.tile.columns // self.warps_across
+
+    @property
+    def warps_across(self) -> int:
+        """Warps of a block along each side of the tile."""
+        return isqrt(self.tile.threads // WARP)
 
     def zeros(self) -> list[Value]:
         rows, columns = self.quarter
@@ -86,7 +88,7 @@ class WarpProduct(TiledProduct):
         """The first row and column of the warp's part of the tile."""
         code, (rows, columns) = self.code, self.quarter
         warp = code.div(self.thread, WARP)
-        return code.mul(code.div(warp, WARPS_ACROSS), rows), code.mul(code.mod(warp, WARPS_ACROSS), columns)
+        return code.mul(code.div(warp, self.warps_across), rows), code.mul(code.mod(warp, self.warps_across), columns)
 
     def multiply(self, left: Filler, right: Filler, sums: list[Value]) -> list[Value]:
         code = self.code

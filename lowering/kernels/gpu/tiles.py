@@ -9,6 +9,7 @@ ahead, in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.core import Value
@@ -20,26 +21,14 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear
 from polyreme.lowering.kernels.gpu.grid import GridKernel, both, places_of, truth
-from polyreme.lowering.kernels.gpu.product import (
-    SHALLOW_TILES,
-    TILES,
-    GpuProduct,
-    GpuTile,
-    Sink,
-    choose_tile,
-    find_product,
-    plan_product,
-    sum_type,
-)
+from polyreme.lowering.kernels.gpu.product import GpuProduct, Sink, choose_tile, find_product, plan_product, sum_type
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import VECTOR_BYTES
+from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, VECTOR_BYTES, GpuTile
 from polyreme.lowering.machines.targets import GpuTarget
 
 # Lanes of the vectors in which sums are kept and shared memory is read.
 LANES = VECTOR_BYTES // f32.bytes
-# Tiles of shared memory are this much wider than their rows, so that threads that write down a column use different banks.
-PADDING = 4
 # Tiles under way and being multiplied, where they fit.
 STAGES = (4, 3, 2)
 
@@ -49,11 +38,11 @@ def build_product(request: Request) -> KernelPlan | None:
     found = find_product(request, (f32, f64))
     if found is None:
         return None
-    choices = SHALLOW_TILES if any(isinstance(op, tensor.Window) for op in request.ops()) else TILES
+    by = FLOATS_OF_WINDOWS if any(isinstance(op, tensor.Window) for op in request.ops()) else FLOATS
     if sum_type(found) == f64:
         # Two tiles must fit into shared memory.
-        choices = tuple(c for c in choices if c.tile.columns < 128 and c.tile.rows < 128)
-    return plan_product(found, choose_tile(found, choices), TiledProduct)
+        by = replace(by, tiles=tuple(r for r in by.tiles if r.tile.columns < 128 and r.tile.rows < 128))
+    return plan_product(found, choose_tile(found, by), TiledProduct)
 
 
 class TiledProduct:
@@ -158,11 +147,17 @@ class TiledProduct:
         return not deep
 
     def board_size(self, filler: Filler) -> int:
-        return self.tile.depth * (filler.extent + PADDING)
+        return self.tile.depth * self._line(filler)
+
+    def _line(self, filler: Filler) -> int:
+        """Elements from a line of shared memory to the next: a vector more than it has, so that threads that write down a column use
+        different banks.
+        """
+        return filler.extent + LANES
 
     def board_at(self, filler: Filler, along: Index, depth: Index) -> Index:
         """Where an element of a tile lies: steps of the depth one after another, each a line of rows or columns."""
-        return self.code.add(self.code.mul(depth, filler.extent + PADDING), along)
+        return self.code.add(self.code.mul(depth, self._line(filler)), along)
 
     def zeros(self) -> list[Value]:
         return [self.code.zero(sum_type(self.p), LANES) for _ in range(self.tile.tall * self.tile.wide // LANES)]

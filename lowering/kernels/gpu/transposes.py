@@ -22,14 +22,11 @@ from polyreme.lowering.kernels.general.loops import describe
 from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, operand, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.machines.gpu import BLOCK_THREADS, WARP
+from polyreme.lowering.machines.targets import GpuTarget
 
-# A tile, and how many of its lines the threads of a block take at once.
-TILE, LINES = 32, 8
-THREADS = TILE * LINES
-# Shorter axes would leave most of a tile empty.
-LEAST = TILE // 2
-# Of values that are turned in one kernel: each takes a tile.
-MOST = 4
+# A tile has a line for each thread of a warp, and the warps of a block take so many of its lines at once.
+TILE, LINES = WARP, BLOCK_THREADS // WARP
 _FLAT = (tensor.Map, tensor.Full, tensor.Constant, tensor.Broadcast, tensor.Transpose)
 
 
@@ -55,7 +52,7 @@ def build_transposes(request: Request) -> KernelPlan | None:
         slots,
         [v.type for v in (*args, *values)],
         (product((*others, *tiles)),),
-        (THREADS,),
+        (BLOCK_THREADS,),
         request.func.location,
     )
     code = made.code
@@ -95,10 +92,14 @@ def build_transposes(request: Request) -> KernelPlan | None:
 
 
 class _Board:
-    """A tile in memory that the threads of a block share."""
+    """A tile in memory that the threads of a block share. Its lines are an element longer, so that those of a column use different banks.
+    """
+
+    line = TILE + 1
+    elements = TILE * line
 
     def __init__(self, made: GridKernel, dtype: ScalarType):
-        self.memory = made.shared(TILE * (TILE + 1), dtype)
+        self.memory = made.shared(self.elements, dtype)
 
     def put(self, code: Code, x: Value, line: Index, lane: Index) -> None:
         code.store(x, self.memory, self._at(code, line, lane))
@@ -110,9 +111,8 @@ class _Board:
 
         return read
 
-    @staticmethod
-    def _at(code: Code, line: Index, lane: Index) -> Index:
-        return code.add(code.mul(line, TILE + 1), lane)
+    def _at(self, code: Code, line: Index, lane: Index) -> Index:
+        return code.add(code.mul(line, self.line), lane)
 
 
 def _transposed_values(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Value]] | None:
@@ -137,8 +137,10 @@ def _transposed_values(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[i
     if not by_axis:
         return None
     axis, transposed = max(by_axis.items(), key=lambda found: len(found[1]))
-    long = all(isinstance(n, int) and n >= LEAST for n in (shape[axis], shape[-1]))
-    return (axis, transposed) if long and len(transposed) <= MOST else None
+    # Shorter axes would leave most of a tile empty.
+    long = all(isinstance(n, int) and 2 * n >= TILE for n in (shape[axis], shape[-1]))
+    boards = sum(_Board.elements * element_type(v.type).bytes for v in transposed)
+    return (axis, transposed) if long and boards <= GpuTarget.shared_bytes else None
 
 
 def _is_read_there(op: Op) -> bool:
