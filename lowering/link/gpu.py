@@ -47,7 +47,7 @@ def _launches(main: Func, code: PtxModule) -> list[LaunchSpec]:
         if isinstance(op, kernel.Launch):
             entry = code.kernels[op.callee.name]
             arguments = [*(_argument(v, main) for v in op.operands), *(Argument("size", name) for name in entry.sizes)]
-            found.append(LaunchSpec(entry.symbol, tuple(map(_text, op.grid)), op.block, tuple(arguments)))
+            found.append(LaunchSpec(entry.symbol, tuple(map(_text, op.grid)), op.block, tuple(arguments), entry.launch_bytes))
         elif not isinstance(op, (kernel.Alloc, kernel.View, kernel.Size, kernel.Constant, Return)):
             raise PolyremeError(f"expected launches only in '@main' for a GPU but got '{op.name}'", op.location, code="E0408")
     return found

@@ -1,4 +1,4 @@
-"""Facts of GPUs, which kernels for them share."""
+"""Facts of GPUs, which kernels for them share, and a row for each kind of device."""
 
 from __future__ import annotations
 
@@ -82,3 +82,62 @@ TENSOR_CORES = Multiplier(
     ),
     second_kernel=6e6,
 )
+# Shared memory that a kernel has without asking for more when it is launched.
+STATIC_SHARED_BYTES = 48 << 10
+# Registers are given to a warp in so many at a time, and shared memory to a block; each block has so much of it beside its own.
+REGISTER_GRANULE, SHARED_GRANULE, SHARED_OF_DRIVER = 256, 128, 1 << 10
+
+
+@dataclass(frozen=True)
+class GpuDevice:
+    """A device as its maker describes it, the most usual one of its compute capability. Rates are per cycle.
+
+    `shared_block` and `shared_bytes` are the most shared memory of a block and of a multiprocessor. `mma_16`, `mma_tf32` and `fma` count
+    multiplications of one multiprocessor: of 16-bit floats and of tf32 by the instruction `mma`, and of float32. `l2_rate` and
+    `memory_rate` are bytes of the whole device.
+    """
+
+    sm: int
+    name: str
+    multiprocessors: int
+    gigahertz: float
+    shared_block: int
+    shared_bytes: int
+    mma_16: int
+    mma_tf32: int
+    fma: int
+    l2_bytes: int
+    l2_rate: int
+    memory_rate: int
+    threads: int = 2048
+    blocks: int = 32
+    registers: int = 65536
+    shared_rate: int = 128
+
+    def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:
+        """Blocks that a multiprocessor holds, of so many threads with so many registers each, and so many bytes of shared memory."""
+        warps = -(-threads // WARP)
+        of_warp = -(-registers * WARP // REGISTER_GRANULE) * REGISTER_GRANULE
+        of_block = -(-(shared + SHARED_OF_DRIVER) // SHARED_GRANULE) * SHARED_GRANULE
+        return min(self.blocks, self.threads // (warps * WARP), self.registers // (warps * of_warp), self.shared_bytes // of_block)
+
+
+# By compute capability. A device of another one is like the newest that is not newer and whose blocks have no more shared memory.
+GPU_DEVICES = {
+    d.sm: d
+    for d in (
+        GpuDevice(75, "T4", 40, 1.59, 64 << 10, 64 << 10, 0, 0, 64, 4 << 20, 1280, 201, threads=1024, blocks=16),
+        GpuDevice(80, "A100", 108, 1.41, 163 << 10, 164 << 10, 1024, 512, 64, 40 << 20, 5120, 1446),
+        GpuDevice(86, "A10", 72, 1.69, 99 << 10, 100 << 10, 512, 256, 128, 6 << 20, 1536, 354, threads=1536, blocks=16),
+        # `mma` reaches five eighths of what `wgmma` does.
+        GpuDevice(90, "H100", 132, 1.75, 227 << 10, 228 << 10, 1280, 640, 128, 50 << 20, 5120, 1909),
+    )
+}
+# Devices for workstations that are newer than a row with more shared memory.
+_SMALLER = (120, 121)
+
+
+def device_of(sm: int) -> GpuDevice | None:
+    """The row whose code a device of this compute capability runs best; None where it is too old for all."""
+    found = [d for d in GPU_DEVICES.values() if d.sm <= sm and (sm not in _SMALLER or d.shared_block <= GPU_DEVICES[86].shared_block)]
+    return found[-1] if found else None

@@ -19,6 +19,7 @@ from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.machines.cores import core_named
+from polyreme.lowering.machines.gpu import GPU_DEVICES, GpuDevice, device_of
 
 # LLVM's data layouts by architecture; a test compares them with LLVM's own.
 _LAYOUTS = {
@@ -109,8 +110,8 @@ class Target:
 class GpuTarget(Target):
     """A GPU: kernels run on a grid of blocks of threads, and `code` is PTX.
 
-    `sm` is the compute capability (80 for 8.0), `ptx` the version of the PTX language. A block has at most `shared_bytes` of static shared
-    memory.
+    `sm` is the compute capability (80 for 8.0), `ptx` the version of the PTX language. A block has at most `shared_bytes` of shared memory;
+    above `STATIC_SHARED_BYTES` its launch asks for it.
     """
 
     code: ClassVar[str] = "ptx"
@@ -118,7 +119,15 @@ class GpuTarget(Target):
     sm: int = 75
     ptx: int = 64
     warp: int = 32
-    shared_bytes: int = 48 << 10
+
+    @property
+    def device(self) -> GpuDevice:
+        """The device that schedules are made for."""
+        return GPU_DEVICES[self.sm]
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.device.shared_block
 
 
 def _cuda(sm: int, ptx: int) -> GpuTarget:
@@ -163,7 +172,7 @@ _ALIASES = {"x86-64-v1": "x86-64", "x86-64-v3": "x86-64-avx2", "x86-64-v4": "x86
 # Each with the first PTX version that knows it, so that every driver for the device takes the code.
 # Other devices run the code of the newest target that is not newer than they are; those before them run none.
 _OTHER_DEVICES = re.compile(r"sm_(5[0-3]|6[0-2]|7[02]|8[679]|90|10[013]|12[01])[af]?\Z")
-GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(90, 78))}
+GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(86, 71), _cuda(90, 78))}
 
 
 def find_target(name: str = "native", cpu: str | None = None, features: str | None = None) -> Target:
@@ -232,11 +241,11 @@ def _find_gpu(name: str, cpu: str | None) -> GpuTarget:
 
 
 def gpu_target(sm: int) -> GpuTarget:
-    """The newest of `GPU_TARGETS` whose code runs on a device of this compute capability."""
-    found = [t for t in GPU_TARGETS.values() if t.sm <= sm]
-    if not found:
+    """The newest of `GPU_TARGETS` whose code runs on a device of this compute capability, in the shared memory that its blocks have."""
+    device = device_of(sm)
+    if device is None:
         raise PolyremeError(f"expected a GPU of compute capability 7.5 or newer but got {sm // 10}.{sm % 10}", code="E0008")
-    return found[-1]
+    return GPU_TARGETS[f"cuda:sm_{device.sm}"]
 
 
 def _tiles_are_lent() -> bool:

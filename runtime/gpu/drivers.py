@@ -20,12 +20,12 @@ from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.gpu.graphs import Graph, GraphError, GraphFunctions
 from polyreme.runtime.ptx.memory import DeviceMemory
 from polyreme.runtime.ptx.parser import parse_ptx
-from polyreme.runtime.ptx.program import Program
+from polyreme.runtime.ptx.program import ALWAYS_SHARED, Program
 from polyreme.runtime.ptx.runner import launch
 
 Array = np.ndarray[Any, Any]
-# A kernel, its blocks, the threads of each, and its arguments.
-Launch = tuple[Any, Sequence[int], Sequence[int], Sequence[int]]
+# A kernel, its blocks, the threads of each, its arguments, and bytes of shared memory.
+Launch = tuple[Any, Sequence[int], Sequence[int], Sequence[int], int]
 
 
 class GpuError(RuntimeFault, RuntimeError):
@@ -41,17 +41,21 @@ class OutOfMemoryError(GpuError, MemoryError):
 class Module(Protocol):
     """Loaded kernels."""
 
-    def function(self, name: str) -> Any:
-        """The kernel whose entry is called `name`; `GpuError` when there is none."""
+    def function(self, name: str, shared_bytes: int = 0) -> Any:
+        """The kernel whose entry is called `name`, for launches with up to so many bytes of shared memory; `GpuError` when there is none.
+        """
 
 
 class Driver(Protocol):
-    """A device. `sm` is its compute capability (80 for 8.0), `model` what its maker calls it, `total_memory` its bytes."""
+    """A device. `sm` is its compute capability (80 for 8.0), `model` what its maker calls it, `total_memory` its bytes, `shared_bytes` the
+    most shared memory of a block.
+    """
 
     name: str
     sm: int
     model: str
     total_memory: int
+    shared_bytes: int
     multiprocessors: int
     has_graphs: bool
 
@@ -74,7 +78,9 @@ class Driver(Protocol):
         """Load kernels."""
 
     def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
-        """Run a kernel after those launched before; arguments are addresses and 64-bit integers. May return before it is done."""
+        """Run a kernel after those launched before; arguments are addresses and 64-bit integers, `shared_bytes` the shared memory of a
+        block beside what the kernel says itself. May return before it is done.
+        """
 
     def graph(self, launches: Sequence[Launch]) -> Any:
         """What starts these launches by its `launch()`, in their order and with these very arguments; None, and `has_graphs` is False from
@@ -123,12 +129,16 @@ class EmulatedModule:
         self._kernels = text.kernels
         self._programs: dict[str, Program] = {}
 
-    def function(self, name: str) -> Program:
+    def function(self, name: str, shared_bytes: int = 0) -> Program:
         if name not in self._kernels:
             raise GpuError(f"expected a kernel ({', '.join(self._kernels) or 'there is none'}) but got '{name}'")
+        if shared_bytes > EmulatedDriver.shared_bytes:
+            raise GpuError(f"expected at most {EmulatedDriver.shared_bytes} bytes of shared memory for '{name}' but got {shared_bytes}")
         if name not in self._programs:
             self._programs[name] = Program(self._kernels[name])
-        return self._programs[name]
+        program = self._programs[name]
+        program.most_shared = max(program.most_shared, shared_bytes)
+        return program
 
 
 class EmulatedGraph:
@@ -136,11 +146,11 @@ class EmulatedGraph:
 
     def __init__(self, driver: EmulatedDriver, launches: Sequence[Launch]):
         self._driver = driver
-        self._launches = [(function, tuple(grid), tuple(block), tuple(arguments)) for function, grid, block, arguments in launches]
+        self._launches = [(function, tuple(grid), tuple(block), tuple(args), shared) for function, grid, block, args, shared in launches]
 
     def launch(self) -> None:
-        for function, grid, block, arguments in self._launches:
-            launch(function, self._driver.memory, grid, block, arguments)
+        for one in self._launches:
+            self._driver.launch(*one)
 
 
 class EmulatedDriver:
@@ -149,6 +159,7 @@ class EmulatedDriver:
     name = "gpu-emulated"
     sm = 90
     model = "numpy"
+    shared_bytes = 227 << 10
     multiprocessors = 1
     has_graphs = True
 
@@ -180,9 +191,7 @@ class EmulatedDriver:
         return EmulatedModule(ptx)
 
     def launch(self, function: Program, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
-        if shared_bytes:
-            raise GpuError("expected kernels with static shared memory only")
-        launch(function, self.memory, grid, block, arguments)
+        launch(function, self.memory, grid, block, arguments, shared_bytes)
 
     def graph(self, launches: Sequence[Launch]) -> EmulatedGraph:
         return EmulatedGraph(self, launches)
@@ -226,14 +235,20 @@ def _prepare(function: Any, arguments: Sequence[int]) -> None:
 class CudaModule:
     """Kernels that pycuda has loaded."""
 
-    def __init__(self, module: Any):
-        self._module = module
+    def __init__(self, module: Any, cuda: Any):
+        self._module, self._cuda = module, cuda
 
-    def function(self, name: str) -> Any:
+    def function(self, name: str, shared_bytes: int = 0) -> Any:
         try:
-            return self._module.get_function(name)
+            found = self._module.get_function(name)
         except Exception as error:  # pycuda's own classes, which exist only where it does
             raise GpuError(f"expected a kernel called '{name}': {error}") from None
+        if shared_bytes > ALWAYS_SHARED:
+            try:
+                found.set_attribute(self._cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
+            except Exception as error:
+                raise GpuError(f"could not give '{name}' {shared_bytes} bytes of shared memory: {error}") from None
+        return found
 
 
 class CudaDriver:
@@ -269,6 +284,7 @@ class CudaDriver:
             )
         self.total_memory = int(self._device.total_memory())
         self.multiprocessors = int(self._device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
+        self.shared_bytes = int(self._device.get_attribute(cuda.device_attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
         self._memory: dict[int, Any] = {}
         # Graphs are recorded on a stream of their own, which does not wait for the default one.
         self._graphs: GraphFunctions | None = None
@@ -324,7 +340,7 @@ class CudaDriver:
         text = ptx.encode() if isinstance(ptx, str) else ptx
         self._check_version(text)
         # The driver reads text up to a zero byte.
-        return CudaModule(self._do("load kernels", self._cuda.module_from_buffer, text + b"\0"))
+        return CudaModule(self._do("load kernels", self._cuda.module_from_buffer, text + b"\0"), self._cuda)
 
     def _check_version(self, text: bytes) -> None:
         """Whether the driver, which says for which CUDA it is, knows this version of PTX."""
@@ -367,10 +383,11 @@ class CudaDriver:
             return None
 
     def _record(self, launches: Sequence[Launch]) -> None:
-        for function, grid, block, arguments in launches:
+        for function, grid, block, arguments, shared in launches:
             if 0 not in grid:
                 _prepare(function, arguments)
-                function.prepared_async_call(_three_axes(tuple(grid)), _three_axes(tuple(block)), self._recorded, *arguments)
+                sizes = _three_axes(tuple(grid)), _three_axes(tuple(block))
+                function.prepared_async_call(*sizes, self._recorded, *arguments, shared_size=shared)
 
     def synchronize(self) -> None:
         self._do("run the kernels", self._context.synchronize)

@@ -43,7 +43,7 @@ class _Memory:
     output_shapes: Shapes
     buffers: list[int]
     owned: list[int]
-    launches: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], list[tuple[int, int]]]] = field(default_factory=list)
+    launches: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], int, list[tuple[int, int]]]] = field(default_factory=list)
     has_buffers: bool = False
     # By all addresses; None for those that were used once. The latest stand last.
     graphs: dict[tuple[int, ...], Any] = field(default_factory=dict)
@@ -68,8 +68,17 @@ class GpuExecutable(CallableModel):
         texts = {s for launch in self.plan.launches for s in (*launch.grid, *(a.value for a in launch.arguments)) if isinstance(s, str)}
         texts |= {s for s in self.plan.arena if isinstance(s, str)}
         self._numbers = {text: parse_size(text, self.manifest.size_names) for text in texts}
+        shared: dict[str, int] = {}
+        for launch in self.plan.launches:
+            shared[launch.kernel] = max(launch.shared, shared.get(launch.kernel, 0))
+        needed = max(shared.values(), default=0)
+        if needed > driver.shared_bytes:
+            raise ArtifactError(
+                f"expected a GPU whose blocks have {needed} bytes of shared memory for '{artifact.manifest.name}' but those of "
+                f"'{driver.model}' have {driver.shared_bytes}: compile it for that (--target cuda:sm_{driver.sm})"
+            )
         module = driver.load_module(artifact.code)
-        self._functions = {name: module.function(name) for name in dict.fromkeys(launch.kernel for launch in self.plan.launches)}
+        self._functions = {name: module.function(name, size) for name, size in shared.items()}
         self._constants: dict[int, int] = {}
         for i, c in enumerate(self.manifest.constants):
             data = np.frombuffer(artifact.constants, np.uint8, c.bytes, c.offset)
@@ -254,7 +263,7 @@ class GpuExecutable(CallableModel):
             arguments.append(arena + number if a.kind == "arena" else number)
             if a.kind == "buffer":
                 places.append((i, number))
-        return self._functions[spec.kernel], grid, spec.block, arguments, places
+        return self._functions[spec.kernel], grid, spec.block, arguments, spec.shared, places
 
     def _number(self, x: int | str, values: dict[str, int]) -> int:
         return x if isinstance(x, int) else self._numbers[x](values)
@@ -282,10 +291,10 @@ class GpuExecutable(CallableModel):
             self.driver.download(address, array.reshape(-1).view(np.uint8))
 
 
-def _bound(memory: _Memory, buffers: Sequence[int]) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...], list[int]]]:
+def _bound(memory: _Memory, buffers: Sequence[int]) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], int]]:
     """The launches with addresses in place."""
-    for function, grid, block, arguments, places in memory.launches:
+    for function, grid, block, arguments, shared, places in memory.launches:
         bound = arguments.copy()
         for place, number in places:
             bound[place] = buffers[number]
-        yield function, grid, block, bound
+        yield function, grid, block, bound, shared

@@ -17,6 +17,8 @@ from polyreme.runtime.manifest.sizes import parse_size
 
 MAX_LAUNCHES = 100_000
 MAX_THREADS = 1024
+# What the device with the most of it gives a block.
+MAX_SHARED_BYTES = 227 << 10
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,22 @@ class Argument:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """One launch: the kernel's name in the PTX, blocks, threads per block, and its arguments in order."""
+    """One launch: the kernel's name in the PTX, blocks, threads per block, its arguments in order, and the bytes of shared memory that a
+    block gets beside what the kernel says itself.
+    """
 
     kernel: str
     grid: tuple[int | str, ...]
     block: tuple[int, ...]
     arguments: tuple[Argument, ...]
+    shared: int = 0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As they stand in the text; those that are 0 by default only where they are not."""
+        found: dict[str, Any] = {"kernel": self.kernel, "grid": list(self.grid), "block": list(self.block)}
+        found["arguments"] = [[a.kind, a.value] for a in self.arguments]
+        return {**found, "shared": self.shared} if self.shared else found
 
 
 @dataclass(frozen=True)
@@ -47,11 +59,7 @@ class GpuPlan:
     arena: tuple[int | str, ...]
 
     def to_text(self) -> str:
-        launches = [
-            {"kernel": x.kernel, "grid": list(x.grid), "block": list(x.block), "arguments": [[a.kind, a.value] for a in x.arguments]}
-            for x in self.launches
-        ]
-        return json.dumps({"launches": launches, "arena": list(self.arena)}, separators=(",", ":"))
+        return json.dumps({"launches": [x.fields for x in self.launches], "arena": list(self.arena)}, separators=(",", ":"))
 
     @staticmethod
     def of(manifest: Manifest) -> GpuPlan:
@@ -70,8 +78,8 @@ class GpuPlan:
         return GpuPlan(launches, arena)
 
 
-def _fields(data: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
-    if not isinstance(data, dict) or set(data) != set(names):
+def _fields(data: Any, names: tuple[str, ...], what: str, perhaps: tuple[str, ...] = ()) -> dict[str, Any]:
+    if not isinstance(data, dict) or set(data) - set(perhaps) != set(names):
         raise ArtifactError(f"expected {what} to have the fields {', '.join(names)} but got {data!r:.100}")
     return data
 
@@ -96,7 +104,7 @@ def _size(value: Any, names: Collection[str], what: str) -> int | str:
 
 def _launch(data: Any, number: int, names: Collection[str], buffers: int) -> LaunchSpec:
     what = f"launch {number}"
-    fields = _fields(data, ("kernel", "grid", "block", "arguments"), what)
+    fields = _fields(data, ("kernel", "grid", "block", "arguments"), what, perhaps=("shared",))
     kernel = fields["kernel"]
     if not isinstance(kernel, str) or not kernel:
         raise ArtifactError(f"expected the name of a kernel in {what} but got {kernel!r:.100}")
@@ -111,9 +119,11 @@ def _launch(data: Any, number: int, names: Collection[str], buffers: int) -> Lau
         raise ArtifactError(
             f"expected from 1 to 3 axes of blocks, and of at most {MAX_THREADS} threads, in {what} but got {grid} and {block}"
         )
-    return LaunchSpec(
-        kernel, grid, block, tuple(_argument(a, names, buffers, what) for a in _items(fields["arguments"], what, MAX_LAUNCHES))
-    )
+    shared = fields.get("shared", 0)
+    if not isinstance(shared, int) or isinstance(shared, bool) or not 0 <= shared <= MAX_SHARED_BYTES:
+        raise ArtifactError(f"expected at most {MAX_SHARED_BYTES} bytes of shared memory in {what} but got {shared!r:.100}")
+    arguments = tuple(_argument(a, names, buffers, what) for a in _items(fields["arguments"], what, MAX_LAUNCHES))
+    return LaunchSpec(kernel, grid, block, arguments, shared)
 
 
 def _argument(data: Any, names: Collection[str], buffers: int, what: str) -> Argument:

@@ -93,6 +93,7 @@ class Kernel:
     registers: dict[str, int] = field(default_factory=dict)
     shared: list[Variable] = field(default_factory=list)
     local: list[Variable] = field(default_factory=list)
+    dynamic: Variable | None = None  # shared memory whose size a launch says: `bytes` is 0
     threads: int | None = None
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
@@ -105,6 +106,7 @@ class PtxText:
     target: str = ""
     version: str = ""
     kernels: dict[str, Kernel] = field(default_factory=dict)
+    dynamic: Variable | None = None
     lines: list[str] = field(default_factory=list)
 
 
@@ -112,6 +114,7 @@ _ENTRY = re.compile(r"(?:\.visible )?\.entry ([\w$]+)\(\)?$")
 _PARAM = re.compile(r"\.param \.[bus](8|16|32|64)(?: \.ptr)?(?: \.global)?(?: \.align \d+)? ([\w$]+)(?:\[(\d+)\])?,?$")
 _REG = re.compile(r"\.reg \.(\w+)\s+%(\w+?)(?:<\d+>)?;$")
 _VARIABLE = re.compile(r"\.(shared|local) \.align (\d+) \.b8\s+([\w$]+)\[(\d+)\];$")
+_EXTERN = re.compile(r"\.extern \.shared \.align (\d+) \.b8 ([\w$]+)\[\];$")
 _LABEL = re.compile(r"([\w$]+):$")
 _STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*);$")
 _BEGUN = re.compile(r"[a-z][\w.:]*\.[\w.:]*$")
@@ -143,7 +146,9 @@ def parse_ptx(text: str) -> PtxText:
         elif line.startswith(".target"):
             module.target = line.split()[1].rstrip(",")
         elif entry := _ENTRY.match(line):
-            kernel = module.kernels[entry[1]] = Kernel(entry[1])
+            kernel = module.kernels[entry[1]] = Kernel(entry[1], dynamic=module.dynamic)
+        elif outside := _EXTERN.match(line):
+            module.dynamic = Variable(outside[2], 0, int(outside[1]))
         elif line == "}":
             kernel = None
         elif kernel is None:

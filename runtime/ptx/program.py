@@ -19,6 +19,8 @@ from polyreme.runtime.ptx.operands import Place
 from polyreme.runtime.ptx.parser import Kernel
 from polyreme.runtime.ptx.state import Layout, Read, Step, Threads
 
+# Shared memory that a launch may say without the kernel's being told of it before.
+ALWAYS_SHARED = 48 << 10
 CONTROL = ("bra", "ret", "exit", "bar", "barrier")
 _MAKERS = {**instructions.MAKERS, **transfers.MAKERS, **warps.MAKERS}
 
@@ -31,6 +33,8 @@ class Program:
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
+        # Bytes of shared memory that a launch may say, beside the kernel's own.
+        self.most_shared = ALWAYS_SHARED
         self.layout = Layout(kernel)
         self.leaders = frozenset(kernel.labels.values())
         with _without_collections():

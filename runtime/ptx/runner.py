@@ -40,15 +40,24 @@ SIDE_BY_SIDE = 8192
 MAX_STEPS = 50_000_000
 
 
-def launch(program: Program, memory: DeviceMemory, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int]) -> None:
-    """Run a kernel on all blocks of a grid; `PtxError` when it does what it must not. Sizes have up to three axes, x first."""
+def launch(
+    program: Program, memory: DeviceMemory, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared: int = 0
+) -> None:
+    """Run a kernel on all blocks of a grid; `PtxError` when it does what it must not. Sizes have up to three axes, x first. `shared` bytes
+    of shared memory are the launch's.
+    """
     grid, block = (tuple([*sizes, 1, 1][:3]) for sizes in (grid, block))
     _check_launch(program.kernel, grid, block, arguments)
+    if shared > program.most_shared:
+        raise PtxError(
+            f"expected at most {program.most_shared} bytes of shared memory in a launch of '{program.kernel.name}', which was asked for "
+            f"no more, but got {shared}"
+        )
     blocks, size = int(np.prod(grid)), int(np.prod(block))
     at_once = max(1, SIDE_BY_SIDE // size)
     with np.errstate(all="ignore"):
         for first in range(0, blocks, at_once):
-            threads = Threads(program.layout, memory, grid, block, first, min(at_once, blocks - first))
+            threads = Threads(program.layout, memory, grid, block, first, min(at_once, blocks - first), shared)
             for (name, width), value in zip(program.kernel.params.items(), arguments, strict=True):
                 threads.arguments[name] = np.frombuffer((int(value) & ((1 << 8 * width) - 1)).to_bytes(width, "little"), np.uint8)
             _Turns(program, threads).run()

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from polyreme.runtime.ptx.arithmetic import TYPES
 from polyreme.runtime.ptx.memory import BlockMemory, DeviceMemory
-from polyreme.runtime.ptx.parser import Address, Group, Instruction, Kernel, Operand, PtxError, Register
+from polyreme.runtime.ptx.parser import Address, Group, Instruction, Kernel, Operand, PtxError, Register, Variable
 
 Array = np.ndarray[Any, Any]
 Read = Callable[["Threads", Any], Any]
@@ -37,7 +38,7 @@ class Layout:
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.registers: dict[str, int] = {}
-        self.offsets = {**BlockMemory(kernel.shared, 0).offsets, **BlockMemory(kernel.local, 0).offsets}
+        self.offsets = {**BlockMemory(shared_variables(kernel), 0).offsets, **BlockMemory(kernel.local, 0).offsets}
         self.granule = _granule(kernel)
         self._mentions: Counter[Register] = Counter()
 
@@ -65,6 +66,11 @@ class Layout:
         return self._mentions[register]
 
 
+def shared_variables(kernel: Kernel, given: int = 0) -> list[Variable]:
+    """The shared memory of a block: the kernel's own, and last what a launch gives."""
+    return kernel.shared + ([replace(kernel.dynamic, bytes=given)] if kernel.dynamic is not None else [])
+
+
 def _granule(kernel: Kernel) -> int:
     """Bytes of the smallest element of shared memory."""
     sizes = [
@@ -86,14 +92,16 @@ def _registers(operands: Sequence[Operand]) -> Iterator[Register]:
 class Threads:
     """The threads of `blocks` blocks from number `first` on: registers, memories, and who they are."""
 
-    def __init__(self, layout: Layout, memory: DeviceMemory, grid: tuple[int, ...], block: tuple[int, ...], first: int, blocks: int):
+    def __init__(
+        self, layout: Layout, memory: DeviceMemory, grid: tuple[int, ...], block: tuple[int, ...], first: int, blocks: int, shared: int = 0
+    ):
         kernel = layout.kernel
         self.device = memory
         self.block_size = int(np.prod(block))
         self.count = blocks * self.block_size
         self.registers: list[Any] = [None] * len(layout.registers)
         self.arguments: dict[str, Array] = {}  # the bytes of each parameter
-        self.shared = BlockMemory(kernel.shared, blocks, layout.granule)
+        self.shared = BlockMemory(shared_variables(kernel, shared), blocks, layout.granule)
         self.local = BlockMemory(kernel.local, self.count if kernel.local else 1)
         self.everyone = np.arange(self.count)
         self.block_of, self.thread_of = self.everyone // self.block_size, self.everyone % self.block_size

@@ -67,10 +67,14 @@ class CudaStandIn:
                 assert self.arg_format == "q" * len(args) and not stand_in.recorded
                 device.launch(self.kernel, grid, block, args, shared_size)
 
-            def prepared_async_call(self, grid: Any, block: Any, stream: Stream, *args: int) -> None:
+            def set_attribute(self, attribute: str, value: int) -> None:
+                assert attribute == "dynamic shared bytes"
+                self.kernel.most_shared = value
+
+            def prepared_async_call(self, grid: Any, block: Any, stream: Stream, *args: int, shared_size: int = 0) -> None:
                 stand_in.calls["recorded launch"] += 1
                 assert self.arg_format == "q" * len(args) and stream.flags == 1, "a stream that does not wait for the default one"
-                stand_in.recorded[stream.handle].append((self.kernel, grid, block, args))
+                stand_in.recorded[stream.handle].append((self.kernel, grid, block, args, shared_size))
 
         class Module:
             def __init__(self, text: bytes):
@@ -85,12 +89,15 @@ class CudaStandIn:
             compute_capability=lambda: divmod(device.sm, 10),
             name=lambda: "stand-in",
             total_memory=lambda: 1 << 30,
-            get_attribute=lambda _: 1,
+            get_attribute={"multiprocessors": 1, "shared bytes": device.shared_bytes}.__getitem__,
         )
         driver.MemoryError, driver.get_driver_version = Error, lambda: 13000
         driver.Error, driver.init, driver.mem_alloc, driver.Stream, driver.module_from_buffer = Error, lambda: None, Memory, Stream, Module
         driver.Device = type("Device", (), {"__new__": lambda cls, number: found, "count": staticmethod(lambda: 1)})
-        driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT=None)
+        driver.device_attribute = SimpleNamespace(
+            MULTIPROCESSOR_COUNT="multiprocessors", MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared bytes"
+        )
+        driver.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic shared bytes")
         driver.memcpy_htod, driver.memcpy_dtoh = device.upload, lambda array, address: device.download(address, array)
         driver.Event = lambda: SimpleNamespace(record=lambda: None, synchronize=lambda: None, time_till=lambda other: 1.0)
         return driver
@@ -126,8 +133,8 @@ class CudaStandIn:
 
     def _cuGraphLaunch(self, executable: int, stream: int | None) -> None:
         assert stream is None
-        for kernel, grid, block, args in self.kept[executable]:
-            self.device.launch(kernel, grid, block, args)
+        for launch in self.kept[executable]:
+            self.device.launch(*launch)
 
     def _cuGraphDestroy(self, graph: int) -> None:
         del self.kept[graph]

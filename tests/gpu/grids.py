@@ -72,7 +72,8 @@ def run_on(driver: Driver, module: Module, inputs: Sequence[Array], outputs: Seq
                 places = [addresses[main.args.index(v)] for v in op.operands]
                 with with_sizes(sizes):
                     grid = resolve_all(op.grid)
-                driver.launch(loaded.function(known.symbol), grid, op.block, [*places, *(sizes[s] for s in known.sizes)])
+                function = loaded.function(known.symbol, known.launch_bytes)
+                driver.launch(function, grid, op.block, [*places, *(sizes[s] for s in known.sizes)], known.launch_bytes)
         driver.synchronize()
         results = [a.copy() for a in arrays[len(inputs) :]]
         for address, result in zip(addresses[len(inputs) :], results, strict=True):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-DEVICES = (75, 80, 90)
+DEVICES = (75, 80, 86, 90)
 # What code for each of them is assembled for.
-ARCHITECTURES = {75: ("75",), 80: ("80", "86", "89"), 90: ("90", "90a")}
+ARCHITECTURES = {75: ("75",), 80: ("80",), 86: ("86", "89"), 90: ("90", "90a")}
 
 
 @dataclass(frozen=True)

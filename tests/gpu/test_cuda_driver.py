@@ -79,7 +79,7 @@ class Device:
         return 1 << 30
 
     def get_attribute(self, attribute):
-        return {"multiprocessors": 132}[attribute]
+        return {"multiprocessors": 132, "shared bytes": 232448}[attribute]
 
 
 class Function:
@@ -91,6 +91,12 @@ class Function:
 
     def prepared_call(self, grid, block, *args, shared_size=0):
         Fake.calls.append(("launch", struct.pack(self.arg_format, *args), grid, block, shared_size))
+
+
+    def set_attribute(self, attribute, value):
+        if value > 232448:
+            raise FakeError("invalid argument")
+        Fake.calls.append(("set", attribute, value))
 
 
 class LoadedModule:
@@ -111,7 +117,8 @@ def pycuda(monkeypatch):
     driver.init = lambda: None
     driver.Device = Device
     driver.mem_alloc = Memory
-    driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="multiprocessors")
+    driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="multiprocessors", MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared bytes")
+    driver.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic shared bytes")
 
     def htod(address, array):
         Fake.memories[address].array[: array.size] = array
@@ -160,6 +167,20 @@ def test_a_kernel_is_launched_with_64_bit_arguments(pycuda):
     assert launches[0] == ("launch", struct.pack("qq", 4096, -1), (3, 1, 1), (32, 2, 1), 0)
     driver.launch(function, (1,), (32,), [4096, 2])
     assert Fake.calls.count(("prepare",)) == 1 and len([c for c in Fake.calls if c[0] == "launch"]) == 2
+
+
+def test_a_kernel_is_told_of_shared_memory_beyond_what_it_always_has(pycuda):
+    driver = open_driver("gpu")
+    assert driver.shared_bytes == 227 << 10
+    module = driver.load_module("text")
+    module.function("work", 48 << 10)
+    assert not [c for c in Fake.calls if c[0] == "set"]
+    function = module.function("work", 100_000)
+    assert Fake.calls[-1] == ("set", "dynamic shared bytes", 100_000)
+    driver.launch(function, (3,), (32,), [4096], 100_000)
+    assert Fake.calls[-1] == ("launch", struct.pack("q", 4096), (3, 1, 1), (32, 1, 1), 100_000)
+    with pytest.raises(GpuError, match="could not give 'work' 300000 bytes of shared memory: invalid argument"):
+        module.function("work", 300_000)
 
 
 def test_failures_are_errors_of_ours(pycuda):

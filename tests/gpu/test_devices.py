@@ -78,10 +78,11 @@ def test_a_function_runs_where_the_device_says_each_time_it_is_called():
 
 
 def test_targets_by_capability():
-    assert [gpu_target(sm).name for sm in (75, 79, 80, 89, 90, 120)] == [f"cuda:sm_{n}" for n in (75, 75, 80, 80, 90, 90)]
+    own = {75: 75, 79: 75, 80: 80, 86: 86, 87: 86, 89: 86, 90: 90, 100: 90, 103: 90, 120: 86, 121: 86}
+    assert {sm: gpu_target(sm).sm for sm in own} == own
     with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
         gpu_target(70)
-    names = {"sm_86": "sm_80", "sm_89": "sm_80", "sm_90a": "sm_90", "sm_120": "sm_90"}
+    names = {"sm_87": "sm_86", "sm_89": "sm_86", "sm_90a": "sm_90", "sm_100": "sm_90", "sm_120": "sm_86"}
     assert {name: find_target(f"cuda:{name}").name for name in names} == {name: f"cuda:{found}" for name, found in names.items()}
     with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
         find_target("cuda:sm_70")
@@ -234,6 +235,10 @@ def test_timings_are_of_the_kernels_of_each_call():
         (lambda p: p["launches"][0].update(arguments=[["buffer", 99]]), "expected the number of one of"),
         (lambda p: p["launches"][0].update(arguments=[["pointer", 1]]), "expected a kind"),
         (lambda p: p.update(arena=[-1]), "expected a size in the arena"),
+        (lambda p: p["launches"][0].update(shared=-1), "expected at most 232448 bytes of shared memory in launch 0 but got -1"),
+        (lambda p: p["launches"][0].update(shared=True), "bytes of shared memory in launch 0 but got True"),
+        (lambda p: p["launches"][0].update(shared=1 << 20), "bytes of shared memory in launch 0 but got 1048576"),
+        (lambda p: p["launches"][0].update(shared="N"), "bytes of shared memory in launch 0 but got 'N'"),
     ],
 )
 def test_a_wrong_plan_is_refused(change, message):

@@ -182,6 +182,6 @@ def test_the_emulated_graph_keeps_the_arguments_it_was_made_with() -> None:
     given = inputs(4, 0)
     run.run(given)
     arguments = [8, 9]
-    graph = driver.graph([("kernel", [1], [1], arguments)])
+    graph = driver.graph([("kernel", [1], [1], arguments, 0)])
     arguments[0] = 10
-    assert graph._launches == [("kernel", (1,), (1,), (8, 9))]
+    assert graph._launches == [("kernel", (1,), (1,), (8, 9), 0)]

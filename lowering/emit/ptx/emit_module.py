@@ -26,7 +26,8 @@ from polyreme.lowering.emit.llvm.function import Emission, scalar_of
 from polyreme.lowering.emit.llvm.scalar_functions import power_definition
 from polyreme.lowering.emit.llvm.text import Lane, comment_text, symbol_text
 from polyreme.lowering.emit.ptx.device_math import library
-from polyreme.lowering.emit.ptx.grid import GLOBAL, GRID, GridEmitter
+from polyreme.lowering.emit.ptx.grid import DYNAMIC, DYNAMIC_ALIGN, GLOBAL, GRID, GridEmitter, shared_size
+from polyreme.lowering.machines.gpu import STATIC_SHARED_BYTES
 from polyreme.lowering.machines.ptx import check_text
 from polyreme.lowering.machines.targets import GpuTarget, Target
 
@@ -37,14 +38,20 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$]")
 
 @dataclass(frozen=True)
 class PtxKernel:
-    """What a launch needs to know: the entry's name, the sizes it takes after its arguments, its static shared memory and its largest
-    block.
+    """What a launch needs to know: the entry's name, the sizes it takes after its arguments, its shared memory and its largest block.
+    `dynamic` says that the launch gives the shared memory.
     """
 
     symbol: str
     sizes: tuple[str, ...]
     shared_bytes: int
     threads: int
+    dynamic: bool = False
+
+    @property
+    def launch_bytes(self) -> int:
+        """The bytes of shared memory that a launch says."""
+        return self.shared_bytes if self.dynamic else 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,8 @@ def emit_ptx(module: Module | Program, target: Target, name: str = "model") -> P
     for func in module.functions:
         if func.sym_name in threads:
             kernels[func.sym_name] = _emit_kernel(emission, func, threads[func.sym_name], shared, is_small(func, launches[func.sym_name]))
+    if any(k.dynamic for k in kernels.values()):
+        shared.append(f"@{DYNAMIC} = external addrspace(3) global [0 x i8], align {DYNAMIC_ALIGN}")
     body = "\n\n".join(emission.functions)
     powers = [power_definition(kind).replace("nounwind {", "#1 {") for kind in ("i8", "i16", "i32", "i64") if f"@power.{kind}(" in body]
     head = [f"; {emission.name} for {target.name}", f'source_filename = "{emission.name}"', f'target datalayout = "{target.layout}"']
@@ -116,6 +125,8 @@ def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]
     # PTX has fewer characters in names than LLVM.
     symbol = emission.symbols[func.sym_name] = emission.unique(_NOT_IN_NAMES.sub("_", symbol_text(func.sym_name))).replace(".", "_")
     emitter = GridEmitter(emission, symbol, "i32" if small else "i64")
+    allocs = [op for op in func.walk() if isinstance(op, kernel.Alloc) and op.space == "shared"]
+    emitter.dynamic = sum(map(shared_size, allocs)) > STATIC_SHARED_BYTES
     params = []
     for i, arg in enumerate(func.args):
         name = emitter.code.name(symbol_text(arg.name or "arg"))
@@ -138,4 +149,4 @@ def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]
     head = f"define ptx_kernel void @{symbol}({', '.join(params)}) #maxntid{threads} {{"
     emission.functions.append("\n".join([comment, head, "entry:", *code.entry, *code.lines, "}"]))
     shared.extend(emitter.shared)
-    return PtxKernel(symbol, tuple(sizes), emitter.shared_bytes, threads)
+    return PtxKernel(symbol, tuple(sizes), emitter.shared_bytes, threads, emitter.dynamic)

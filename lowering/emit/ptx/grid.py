@@ -25,6 +25,8 @@ from polyreme.lowering.machines.ptx import require
 from polyreme.lowering.machines.targets import GpuTarget
 
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
+# The shared memory whose size a launch says: one name for all kernels, each of which has its own. It begins at a multiple of so many bytes.
+DYNAMIC, DYNAMIC_ALIGN = "dynamic_shared", 1024
 _WHOLE_WARP = "i32 -1"
 
 
@@ -38,6 +40,8 @@ class GridEmitter(FunctionEmitter):
         self.index = index
         self.shared: list[str] = []
         self.shared_bytes = 0
+        # Whether the launch says how much shared memory there is.
+        self.dynamic = False
         self.sizes: dict[str, Lane] = {}
 
     def read_size(self, name: str) -> Lane:
@@ -73,19 +77,30 @@ def _place(register: str) -> Callable[[GridEmitter, Any], Lane]:
     return emit
 
 
+def shared_size(op: Any) -> int:
+    """The bytes of shared memory that an `alloc` takes."""
+    return -(-max(1, int(product(op.shape))) * op.dtype.bytes // LINE_BYTES) * LINE_BYTES
+
+
 def _emit_alloc(e: GridEmitter, op: Any) -> Lane:
+    """Shared memory is one variable for each `alloc`, or, where all of them take more than a kernel has by itself, a part of the one whose
+    size the launch says.
+    """
     if op.space != "shared":
         return OPS[kernel.Alloc](e, op)
-    count = max(1, int(product(op.shape)))
-    name = f"{e.name}_shared_{len(e.shared)}"
-    e.shared.append(f"@{name} = internal addrspace(3) global [{count} x {memory_element(op.dtype)}] undef, align {LINE_BYTES}")
-    e.shared_bytes += -(-count * op.dtype.bytes // LINE_BYTES) * LINE_BYTES
+    start = e.shared_bytes
+    e.shared_bytes += shared_size(op)
     if e.shared_bytes > e.target.shared_bytes:
         raise PolyremeError(
             f"expected at most {e.target.shared_bytes} bytes of shared memory in '{e.name}' but got {e.shared_bytes}",
             op.location,
             code="E0408",
         )
+    if e.dynamic:
+        return Lane(e.code, SHARED, 1, f"getelementptr (i8, {SHARED} @{DYNAMIC}, i32 {start})" if start else f"@{DYNAMIC}")
+    name = f"{e.name}_shared_{len(e.shared)}"
+    count = max(1, int(product(op.shape)))
+    e.shared.append(f"@{name} = internal addrspace(3) global [{count} x {memory_element(op.dtype)}] undef, align {LINE_BYTES}")
     return Lane(e.code, SHARED, 1, f"@{name}")
 
 

@@ -24,7 +24,7 @@ from polyreme.lowering.kernels.gpu.grid import GridKernel, both, places_of, trut
 from polyreme.lowering.kernels.gpu.product import GpuProduct, Sink, choose_tile, find_product, plan_product, sum_type
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, VECTOR_BYTES, GpuTile
+from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, STATIC_SHARED_BYTES, VECTOR_BYTES, GpuTile
 from polyreme.lowering.machines.targets import GpuTarget
 
 # Lanes of the vectors in which sums are kept and shared memory is read.
@@ -101,7 +101,7 @@ class TiledProduct:
             return 1
         size = self.stored.bytes * (left.size + right.size)
         steps = -(-estimate(self.k) // (self.parts * self.tile.depth))
-        return next((n for n in STAGES if n * size <= target.shared_bytes and (n <= steps + 1 or n == STAGES[-1])), 1)
+        return next((n for n in STAGES if n * size <= STATIC_SHARED_BYTES and (n <= steps + 1 or n == STAGES[-1])), 1)
 
     def _with_copies(self, left: Filler, right: Filler, lo: Index, hi: Index, stages: int) -> list[Value]:
         """The sums over [lo, hi). A step waits for its own tile alone; the barrier also says that the tile that the next copies go to is

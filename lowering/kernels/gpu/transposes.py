@@ -22,8 +22,7 @@ from polyreme.lowering.kernels.general.loops import describe
 from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, operand, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import BLOCK_THREADS, WARP
-from polyreme.lowering.machines.targets import GpuTarget
+from polyreme.lowering.machines.gpu import BLOCK_THREADS, STATIC_SHARED_BYTES, WARP
 
 # A tile has a line for each thread of a warp, and the warps of a block take so many of its lines at once.
 TILE, LINES = WARP, BLOCK_THREADS // WARP
@@ -140,7 +139,7 @@ def _transposed_values(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[i
     # Shorter axes would leave most of a tile empty.
     long = all(isinstance(n, int) and 2 * n >= TILE for n in (shape[axis], shape[-1]))
     boards = sum(_Board.elements * element_type(v.type).bytes for v in transposed)
-    return (axis, transposed) if long and boards <= GpuTarget.shared_bytes else None
+    return (axis, transposed) if long and boards <= STATIC_SHARED_BYTES else None
 
 
 def _is_read_there(op: Op) -> bool:
