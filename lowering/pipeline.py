@@ -297,8 +297,7 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
 
 
 def _gpu_passes(target: Target, prepare: str) -> list[PassLike]:
-    """The same for a GPU. Threads run along rows of pixels in their own order, scores of attention go to memory, pads are never written,
-    and no kernel loops over steps or multiplies bytes.
+    """The same for a GPU. Threads run along rows of pixels in their own order, pads are never written, and no kernel loops over steps or multiplies bytes.
     """
     return [
         nn_to_tensor,
@@ -309,6 +308,7 @@ def _gpu_passes(target: Target, prepare: str) -> list[PassLike]:
         Cse(),
         Dce(),
         InsidePositions(),
+        GroupAttention(),
         SinkReshapes(),
         MovePads(),
         Fuse(write_pads=False),

@@ -35,7 +35,7 @@ from polyreme.ir.define import Elementwise, Pure, attr, op, operand, optional, v
 from polyreme.ir.diagnostics import UNKNOWN, Location, PolyremeError, check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve_all
-from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, bf16, f32, f64, i32, i64, index, u32, u64
+from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, bf16, f16, f32, f64, i32, i64, index, u32, u64
 
 MAX_THREADS = 1024
 ATOMICS = (f32, f64, i32, i64, u32, u64)
@@ -285,6 +285,30 @@ class RoundTf32(Op):
         return round_tf32(x)
 
 
+@op("kernel.exp2", Pure, accuracy=Accuracy(ulp=4))
+class Exp2(Op):
+    """2 to the power x by one instruction of the device, whose results are within 2 units in the last place; results below the normal
+    numbers are 0.
+
+        %p = kernel.exp2 %x : f32
+
+    For weights that are rounded to 16 bits next. x is a float32.
+    """
+
+    x = operand()
+
+    @staticmethod
+    def infer(x: Type) -> Type:
+        check_type(x == f32, f"expected f32 but got {x}")
+        return x
+
+    @staticmethod
+    def reference(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            value = np.exp2(np.float64(x)).astype(np.float32)
+        return np.where(np.abs(value) < np.finfo(np.float32).tiny, np.float32(0), value)[()]
+
+
 def fragment_positions(depth: int) -> tuple[Array, Array, Array]:
     """Where the elements of a, b and c that each lane holds stand in the 16 x depth, depth x 8 and 16 x 8 matrices: (row, column) per lane
     and element.
@@ -318,7 +342,7 @@ class Mma(Op):
     """a @ b + c by the tensor cores, on a 16 x k matrix, a k x 8 matrix and a 16 x 8 one whose elements are spread over the 32 lanes of the
     warp.
 
-    k is 16 for bf16 (8, 4 and 4 elements per lane) and 8 for float32, of which only the tf32 part is read (4, 2 and 4 elements). Lane 4g +
+    k is 16 for bf16 and f16 (8, 4 and 4 elements per lane) and 8 for float32, of which only the tf32 part is read (4, 2 and 4 elements). Lane 4g +
     t holds c[g][2t], c[g][2t+1], c[g+8][2t], c[g+8][2t+1]; `fragment_positions` has all of it. Sums are float32, their order open.
 
         %d = kernel.mma %a, %b, %c : vector<4xf32>      // %a: vector<8xbf16>, %b: vector<4xbf16>, %c: vector<4xf32>
@@ -331,8 +355,8 @@ class Mma(Op):
     @staticmethod
     def infer(a: Type, b: Type, c: Type) -> Type:
         dtype = scalar_of(a)
-        check_type(dtype in (bf16, f32), f"expected bf16 or f32 but got {a}")
-        wanted = (VectorType(8 if dtype == bf16 else 4, dtype), VectorType(4 if dtype == bf16 else 2, dtype), VectorType(4, f32))
+        check_type(dtype in (bf16, f16, f32), f"expected bf16, f16 or f32 but got {a}")
+        wanted = (VectorType(4 if dtype == f32 else 8, dtype), VectorType(2 if dtype == f32 else 4, dtype), VectorType(4, f32))
         check_type((a, b, c) == wanted, f"expected {wanted[0]}, {wanted[1]} and {wanted[2]} but got {a}, {b} and {c}")
         return c
 

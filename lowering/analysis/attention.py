@@ -22,6 +22,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.analysis.access import Access, row_major, trace, trace_parts
+from polyreme.lowering.analysis.half_floats import HALVES
 from polyreme.lowering.analysis.rows import shape_of
 
 VIEWS = (tensor.Reshape, tensor.Transpose)
@@ -114,23 +115,27 @@ class Attention:
         """`n` when query i counts key j only if j <= i + n, so that later keys need not be looked at: their scores are -inf whatever they
         are. None without such a mask.
         """
+        found = self.limit()
+        return None if found is None else found[0]
+
+    def limit(self) -> tuple[Dim, tensor.Map] | None:
+        """`last_key`, and the select that gives -inf to later keys."""
         for op in self.steps():
             if shape_of(op.result) != shape_of(self.masked):
                 return None
-            # From here to the softmax there are only sums, which leave -inf as it is.
+            # From here to the softmax there are only sums, and casts, which leave -inf as it is.
             for x in self.side_operands(op):
-                found = self._limit(x) if op.fn == "add" else None
+                select = through_views(x).producer(tensor.Map) if op.fn == "add" else None
+                found = self._selected(select, None) if select is not None and select.fn == "select" else None
                 if found is not None:
-                    return found
+                    assert select is not None
+                    return found, select
             if op.fn == "select":
-                return self._selected(op, _towards(op, self.first))
-            if op.fn != "add":
+                found = self._selected(op, _towards(op, self.first))
+                return None if found is None else (found, op)
+            if op.fn not in ("add", "cast"):
                 return None
         return None
-
-    def _limit(self, value: Value) -> Dim | None:
-        op = through_views(value).producer(tensor.Map)
-        return None if op is None or op.fn != "select" else self._selected(op, None)
 
     def _selected(self, op: tensor.Map, scores: Value | None) -> Dim | None:
         """The limit where a select gives -inf to later keys; its other side is `scores`, or any number."""
@@ -255,13 +260,13 @@ def _regrouped(letters: str, shape: tuple[Dim, ...], sizes: dict[str, Dim]) -> l
 
 
 def find_attention(second: tensor.Contract, result: Value) -> Attention | None:
-    """The attention whose second product is `second` and whose result, by views, is `result`; None when it is none, or not of float32 or
-    float64.
+    """The attention whose second product is `second` and whose result, by views, is `result`; None when it is none, or not of floats of 16
+    to 64 bits. Weights may be rounded to 16 bits for a product of these.
     """
-    if element_type(second.result.type) not in (f32, f64):
+    if element_type(second.result.type) not in (f32, f64, *HALVES):
         return None
     for weights, values, ours, theirs in ((second.a, second.b, 0, 1), (second.b, second.a, 1, 0)):
-        divide = _views_off(weights).producer(tensor.Map)
+        divide = _made_by(weights)
         softmax = None if divide is None else _softmax_operand(divide)
         if softmax is not None:
             assert divide is not None
@@ -269,6 +274,14 @@ def find_attention(second: tensor.Contract, result: Value) -> Attention | None:
             letters = (spec.a, spec.b)
             return _Finder(second, divide, softmax, result, weights, values, letters[ours], letters[theirs], spec.out).find()
     return None
+
+
+def _made_by(weights: Value) -> tensor.Map | None:
+    """The elementwise op that makes weights, behind views and, of 16-bit floats, a cast."""
+    op = _views_off(weights).producer(tensor.Map)
+    if op is not None and op.fn == "cast" and element_type(op.result.type) in HALVES:
+        op = _views_off(op.xs[0]).producer(tensor.Map)
+    return op
 
 
 def _views_off(value: Value) -> Value:
@@ -359,7 +372,6 @@ class _Finder:
             inner = (self._first_product(x) for x in op.xs if shape_of(x) == shape_of(op.result))
             return next((found for found in inner if found is not None), None)
         return None
-
 
     def _attention(
         self,

@@ -34,8 +34,11 @@ INTRINSICS: dict[str, Need] = {
     "barrier.cta.sync.aligned.all": _ALWAYS,
     **{f"shfl.sync.{mode}.i32": _SHUFFLE for mode in ("bfly", "down", "up", "idx")},
     "mma.m16n8k16.row.col.bf16": Need(80, 70),
+    "mma.m16n8k16.row.col.f32.f32": Need(80, 70),
     "mma.m16n8k8.row.col.tf32": Need(80, 70),
     "f2tf32.rna": Need(80, 70),
+    "ff2bf16x2.rn": Need(80, 70),
+    "ex2.approx.ftz.f": _ALWAYS,
     **{f"ldmatrix.sync.aligned.m8n8.x{n}{t}.b16.p3": Need(75, 65) for n in (1, 2, 4) for t in ("", ".trans")},
     **{
         f"cp.async.{cache}.shared.global.{size}{zero}": _ASYNC

@@ -161,6 +161,23 @@ def two_halves(upper: Any, lower: Any) -> Array:
     return words[0] << np.uint32(16) | words[1]
 
 
+def two_bfloats(upper: Any, lower: Any) -> Array:
+    """cvt.rn.bf16x2: two float32 in one word of 32 bits, each rounded to bfloat16; any nan becomes the same one."""
+    words = []
+    for x in (upper, lower):
+        value = np.asarray(x, "f4")
+        bits = value.view("u4")
+        rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+        words.append(np.where(np.isnan(value), np.uint32(0x7FFF), rounded).astype("u4"))
+    return words[0] << np.uint32(16) | words[1]
+
+
+def exp2(x: Any) -> Array:
+    """ex2.approx.ftz: 2 to the power x, rounded to nearest here; denormal numbers are 0 before and after."""
+    value = np.exp2(np.asarray(x, "f8")).astype("f4")
+    return np.where(np.abs(value) < np.finfo("f4").tiny, np.float32(0), value).astype("f4")
+
+
 def round_tf32(x: Array) -> Array:
     """cvt.rna.tf32: to 10 fraction bits, halves away from zero; the bits of the float32."""
     bits = x.view("u4")

@@ -136,11 +136,12 @@ def _make_selp(place: Place, parts: list[str], result: Operand, a: Operand, b: O
 
 def _make_cvt(place: Place, parts: list[str], result: Operand, source: Operand, *more: Operand) -> Step:
     target, origin = parts[-2], parts[-1]
-    if target == "f16x2" and len(more) == 1:
+    if target in ("f16x2", "bf16x2") and len(more) == 1:
         place.check_parts(parts[1:-2], ("rn",))
-        return applied(place.write(result), arithmetic.two_halves, *place.reads((source, *more), TYPES[origin]))
+        pack = arithmetic.two_halves if target == "f16x2" else arithmetic.two_bfloats
+        return applied(place.write(result), pack, *place.reads((source, *more), TYPES[origin]))
     if more:
-        raise place.fail("expected a conversion of one number, or of two into f16x2")
+        raise place.fail("expected a conversion of one number, or of two into f16x2 or bf16x2")
     rounding = parts[1] if len(parts) > 3 else None
     place.check_parts(parts[1:-2], ("rn", "rna", "rz", "rni", "rzi", "rmi", "rpi"))
     if rounding == "rz":
@@ -174,6 +175,11 @@ def _make_extreme(compute: Callable[..., Array]) -> Maker:
         return applied(place.write(result), partial(compute, keeps_nan="NaN" in parts), *place.reads((a, b), place.dtype()))
 
     return make
+
+
+def _make_ex2(place: Place, parts: list[str], result: Operand, source: Operand) -> Step:
+    place.check_parts(parts[1:-1], ("approx", "ftz"))
+    return applied(place.write(result), arithmetic.exp2, place.read(source, place.dtype()))
 
 
 def _copysign(sign: Any, size: Any) -> Any:
@@ -213,6 +219,7 @@ MAKERS: Mapping[str, Maker] = {
     "cvta": _make_cvta,
     "testp": _make_testp,
     "copysign": _simple(_copysign, 2),
+    "ex2": _make_ex2,
     "sqrt": _simple(np.sqrt, 1),
     "rcp": _simple(np.reciprocal, 1),
 }

@@ -47,18 +47,27 @@ def _make_shfl(place: Place, parts: list[str], result: Operand, source: Operand,
     return shuffle
 
 
+_PRODUCTS = (
+    "m16n8k16.row.col.f32.bf16.bf16.f32",
+    "m16n8k16.row.col.f32.f16.f16.f32",
+    "m16n8k8.row.col.f32.tf32.tf32.f32",
+)
+
+
 def _make_mma(place: Place, parts: list[str], result: Operand, a: Operand, b: Operand, c: Operand) -> Step:
     shape = ".".join(parts[3:])
-    if shape not in ("m16n8k16.row.col.f32.bf16.bf16.f32", "m16n8k8.row.col.f32.tf32.tf32.f32"):
+    if shape not in _PRODUCTS:
         raise place.fail("expected a matrix product that the runner knows")
-    depth = 16 if "k16" in shape else 8
+    depth, is_half = 16 if "k16" in shape else 8, "f16.f16" in shape and "bf16" not in shape
     if not all(isinstance(group, Group) for group in (result, a, b, c)):
         raise place.fail("expected groups of registers")
     puts = place.writes(items(result))
     reads = [place.reads(items(group), TYPES[kind]) for group, kind in ((a, "b32"), (b, "b32"), (c, "f32"))]
 
     def floats(words: Array) -> Array:
-        """[warps, 32, registers] as float32 elements: two bf16 of a register, or the bits that tf32 has."""
+        """[warps, 32, registers] as float32 elements: two of 16 bits of a register, or the bits that tf32 has."""
+        if is_half:
+            return np.ascontiguousarray(words).view(np.float16).reshape(*words.shape[:2], -1).astype(np.float32)
         if depth == 8:
             return (words & np.uint32(0xFFFFE000)).view(np.float32)
         halves = np.stack([words << np.uint32(16), words & np.uint32(0xFFFF0000)], -1)

@@ -13,7 +13,7 @@ from polyreme.dialects import kernel
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
-from polyreme.ir.types import ScalarType, f32
+from polyreme.ir.types import ScalarType, bf16, f16, f32
 from polyreme.lowering.emit.llvm.control import CONTROL
 from polyreme.lowering.emit.llvm.function import Emission, FunctionEmitter, scalar_of
 from polyreme.lowering.emit.llvm.ops import OPS
@@ -169,10 +169,16 @@ def _words(x: Lane, dtype: ScalarType) -> list[Lane]:
     return x.code.value("i32", half, f"bitcast {x.typed} to <{half} x i32>").split()
 
 
+_MMA = {f32: "mma.m16n8k8.row.col.tf32", bf16: "mma.m16n8k16.row.col.bf16", f16: "mma.m16n8k16.row.col.f32.f32"}
+
+
 def _emit_mma(e: GridEmitter, op: Any) -> Lane:
     dtype = scalar_of(op.a)
-    name = "mma.m16n8k8.row.col.tf32" if dtype == f32 else "mma.m16n8k16.row.col.bf16"
-    args = [word.typed for word in (*_words(e.get(op.a), dtype), *_words(e.get(op.b), dtype), *e.get(op.c).split())]
+    words = [*_words(e.get(op.a), dtype), *_words(e.get(op.b), dtype)]
+    if dtype == f16:
+        words = [e.code.value("half", 2, f"bitcast {word.typed} to <2 x half>") for word in words]
+    args = [word.typed for word in (*words, *e.get(op.c).split())]
+    name = _MMA[dtype]
     kind = "{ float, float, float, float }"
     whole = e.code.value("", 1, e.intrinsic(op, name, kind, args), "mma").ref
     return join([e.code.value("float", 1, f"extractvalue {kind} {whole}, {i}") for i in range(4)])
@@ -183,6 +189,26 @@ def _emit_round_tf32(e: GridEmitter, op: Any) -> Lane:
     for x in e.get(op.x).split():
         parts.append(e.code.value("i32", 1, e.intrinsic(op, "f2tf32.rna", "i32", [x.typed])).convert("bitcast", "float"))
     return join(parts)
+
+
+def _emit_exp2(e: GridEmitter, op: Any) -> Lane:
+    return e.code.value("float", 1, e.intrinsic(op, "ex2.approx.ftz.f", "float", [e.get(op.x).typed]))
+
+
+def _emit_apply(e: GridEmitter, op: Any) -> Any:
+    """As elsewhere; two float32 are rounded to bfloat16 at once where there is an instruction for it."""
+    x = op.operands[0]
+    if op.fn != "cast" or scalar_of(op.result) != bf16 or scalar_of(x) != f32 or e.target.sm < 80:
+        return OPS[kernel.Apply](e, op)
+    lanes = e.get(x).split()
+    words = []
+    for low, high in zip(lanes[::2], [*lanes[1::2], lanes[-1]][: len(lanes[::2])], strict=True):
+        pair = e.code.value("bfloat", 2, e.intrinsic(op, "ff2bf16x2.rn", "<2 x bfloat>", [high.typed, low.typed]))
+        words.append(e.code.value("i32", 1, f"bitcast {pair.typed} to i32"))
+    together = join(words)
+    if len(lanes) == 1:
+        return together.convert("trunc", "i16")
+    return e.code.value("i16", len(lanes), f"bitcast {together.typed} to <{len(lanes)} x i16>")
 
 
 def _emit_load_matrix(e: GridEmitter, op: Any) -> Lane:
@@ -239,6 +265,8 @@ GRID: dict[type[Op], Any] = {
     kernel.Barrier: _emit_barrier,
     kernel.WarpShuffle: _emit_shuffle,
     kernel.Atomic: _emit_atomic,
+    kernel.Apply: _emit_apply,
+    kernel.Exp2: _emit_exp2,
     kernel.Mma: _emit_mma,
     kernel.RoundTf32: _emit_round_tf32,
     kernel.LoadMatrix: _emit_load_matrix,

@@ -5,6 +5,7 @@ stands only how work is laid out on blocks of threads. The order in which anythi
 """
 
 from polyreme.lowering.kernels.gpu.elementwise import build_elements
+from polyreme.lowering.kernels.gpu.flash import build_flash
 from polyreme.lowering.kernels.gpu.random import build_draws
 from polyreme.lowering.kernels.gpu.reductions import build_rows
 from polyreme.lowering.kernels.gpu.tensor_core import build_tensor_core
@@ -14,4 +15,4 @@ from polyreme.lowering.kernels.gpu.transposes import build_transposes
 __all__ = ["GPU_BUILDERS"]
 
 # Who makes the kernels of a root: the first one that takes it; the last one takes all.
-GPU_BUILDERS = (build_tensor_core, build_product, build_draws, build_rows, build_transposes, build_elements)
+GPU_BUILDERS = (build_flash, build_tensor_core, build_product, build_draws, build_rows, build_transposes, build_elements)

@@ -1,0 +1,177 @@
+"""Attention without scores in memory: kernels on the runner against float64, which groups they take, what ptxas says of them."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from polyreme.ir.text import parse_module
+from polyreme.lowering.emit.ptx.emit_module import emit_ptx
+from polyreme.lowering.machines.targets import find_target
+from polyreme.lowering.pipeline import lower
+from tests.gpu.ptxas import ARCHITECTURES, assemble, needs_ptxas
+from tests.gpu.ptxas import DEVICES as SMS
+from tests.gpu.running import DEVICES, loaded
+
+DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+# Of values about 1, as many are added up.
+BOUNDS = {"f32": 3e-6, "bf16": 2e-2, "f16": 3e-3}
+CAUSAL = """
+%row = nn.iota {shape = [M, 1], axis = 0, dtype = i64}
+%column = nn.iota {shape = [1, N], axis = 1, dtype = i64}
+%later = nn.greater %column, %row
+%low = nn.full {value = -inf, shape = [], dtype = DT}
+%zero = nn.full {value = 0.0, shape = [], dtype = DT}
+%mask = nn.where %later, %low, %zero
+%masked = nn.add %scaled, %mask
+"""
+NO_MASK = "%one = nn.full {value = 1.0, shape = [], dtype = DT}\n%masked = nn.mul %scaled, %one\n"
+ADDED = "%masked = nn.add %scaled, %mask\n"
+HIDDEN = "%low = nn.full {value = -inf, shape = [], dtype = DT}\n%masked = nn.where %mask, %scaled, %low\n"
+
+
+def attention(dtype, sizes, steps=NO_MASK, mask=""):
+    """softmax(q kᵀ / 4 and `steps`) v of [B, 2, M, D], [B, 2, N, D] and [B, 2, N, W]; `mask` is the type of a further argument."""
+    text = f"""func @main(%q: tensor<Bx2xMxDxDT>, %k: tensor<Bx2xNxDxDT>, %v: tensor<Bx2xNxWxDT>{mask and ", %mask: " + mask})
+    -> tensor<Bx2xMxWxDT> {{
+%quarter = nn.full {{value = 0.25, shape = [], dtype = DT}}
+%t = nn.transpose %k {{perm = [0, 1, 3, 2]}}
+%scores = nn.matmul %q, %t
+%scaled = nn.mul %scores, %quarter
+{steps}
+%p = nn.softmax %masked
+%o = nn.matmul %p, %v
+return %o }}"""
+    for name, size in sizes.items():
+        for left, right in (("<", "x"), ("x", "x"), ("[", ","), (" ", "]")):
+            for _ in range(2):
+                text = text.replace(f"{left}{name}{right}", f"{left}{size}{right}")
+        text = text.replace(f", {name}]", f", {size}]")
+    return parse_module(text.replace("DT", dtype))
+
+
+def drawn(dtype, batch, rows, keys, depth, width, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = ((batch, 2, rows, depth), (batch, 2, keys, depth), (batch, 2, keys, width))
+    return [rng.standard_normal(shape).astype(DTYPES[dtype]) for shape in shapes]
+
+
+def expected(q, k, v, change=lambda s: s):
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    with np.errstate(invalid="ignore"):
+        s = change(q @ k.swapaxes(-1, -2) * 0.25)
+        p = np.exp(s - s.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True) @ v
+
+
+def run(module, inputs, device, sm=None):
+    """The result of the one flash kernel that a module is."""
+    executable = loaded(module, device, find_target(f"cuda:sm_{sm}") if sm else None)
+    lowered = lower(module, find_target(f"cuda:sm_{sm or 90}"))
+    assert [f.sym_name.split("_")[0] for f in lowered.functions][1:] == ["flash"]
+    got, again = (executable.run(inputs)[0] for _ in range(2))
+    assert got.tobytes() == again.tobytes()
+    return got.astype(np.float64)
+
+
+def causal(s):
+    later = np.arange(s.shape[-1]) > np.arange(s.shape[-2])[:, None]
+    return np.where(later, -np.inf, s)
+
+
+CASES = [
+    (dtype, rows, keys, depth, depth, is_causal)
+    for dtype in ("f32", "bf16")
+    for rows, keys, depth, is_causal in (
+        (64, 64, 32, False), (7, 129, 40, True), (129, 129, 64, True), (1, 70, 96, False), (33, 7, 128, False), (20, 40, 256, True),
+    )
+]  # fmt: skip
+
+
+def check(dtype, rows, keys, depth, width, is_causal, device, sm=None):
+    module = attention(dtype, {"B": 1, "M": rows, "N": keys, "D": depth, "W": width}, CAUSAL if is_causal else NO_MASK)
+    q, k, v = drawn(dtype, 1, rows, keys, depth, width)
+    want = expected(q, k, v, causal if is_causal else lambda s: s)
+    np.testing.assert_allclose(run(module, [q, k, v], device, sm), want, rtol=0, atol=BOUNDS[dtype])
+
+
+@DEVICES
+@pytest.mark.parametrize(("dtype", "rows", "keys", "depth", "width", "is_causal"), CASES)
+def test_attention_is_one_kernel(dtype, rows, keys, depth, width, is_causal, device):
+    check(dtype, rows, keys, depth, width, is_causal, device)
+
+
+@pytest.mark.slow
+@DEVICES
+@pytest.mark.parametrize("depth", [32, 40, 64, 96, 128, 256])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_all_lengths_and_head_sizes(dtype, depth, device):
+    for rows in (1, 7, 64, 129):
+        for keys in (1, 7, 64, 129):
+            for is_causal in (False, True):
+                check(dtype, rows, keys, depth, depth, is_causal, device)
+
+
+@DEVICES
+def test_values_may_be_wider_than_keys(device):
+    check("bf16", 40, 40, 32, 72, False, device)
+    check("f32", 40, 40, 32, 20, True, device)
+    # No 16 bytes are side by side.
+    check("bf16", 20, 33, 19, 21, True, device)
+
+
+def test_older_devices_multiply_in_float32():
+    check("f32", 40, 70, 40, 40, True, "gpu-emulated", 75)
+    check("bf16", 40, 70, 64, 64, True, "gpu-emulated", 75)
+
+
+@DEVICES
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(2, 2, 20, 37), (2, 1, 1, 37), (1, 2, 20, 1), (20, 37)])
+def test_masks_that_are_added(dtype, shape, device):
+    sizes = {"B": 2, "M": 20, "N": 37, "D": 32, "W": 32}
+    module = attention(dtype, sizes, ADDED, f"tensor<{'x'.join(map(str, shape))}x{dtype}>")
+    mask = (np.random.default_rng(1).standard_normal(shape) * 3).astype(DTYPES[dtype])
+    q, k, v = drawn(dtype, 2, 20, 37, 32, 32)
+    want = expected(q, k, v, lambda s: s + mask.astype(np.float64))
+    np.testing.assert_allclose(run(module, [q, k, v, mask], device), want, rtol=0, atol=BOUNDS[dtype])
+
+
+@DEVICES
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_a_query_that_sees_no_key_has_nan(dtype, device):
+    sizes = {"B": 1, "M": 20, "N": 37, "D": 32, "W": 32}
+    module = attention(dtype, sizes, HIDDEN, "tensor<1x2x20x37xi1>")
+    mask = np.random.default_rng(1).random((1, 2, 20, 37)) < 0.4
+    mask[0, 0, 3] = False
+    q, k, v = drawn(dtype, 1, 20, 37, 32, 32)
+    got = run(module, [q, k, v, mask], device)
+    assert np.isnan(got[0, 0, 3]).all() and np.isnan(got).sum() == 32
+    np.testing.assert_allclose(got, expected(q, k, v, lambda s: np.where(mask, s, -np.inf)), rtol=0, atol=BOUNDS[dtype])
+
+
+@DEVICES
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_free_lengths_and_large_scores(dtype, device):
+    module = attention(dtype, {"D": 32, "W": 32}, CAUSAL)
+    executable = loaded(module, device)
+    for batch, rows, keys in ((1, 5, 5), (2, 70, 70), (1, 40, 90)):
+        q, k, v = drawn(dtype, batch, rows, keys, 32, 32)
+        q = (q.astype(np.float32) * 30).astype(q.dtype)
+        got = executable.run([q, k, v])[0].astype(np.float64)
+        np.testing.assert_allclose(got, expected(q, k, v, causal), rtol=0, atol=10 * BOUNDS[dtype])
+
+
+@needs_ptxas
+@pytest.mark.parametrize("sm", SMS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("depth", [64, *(pytest.param(d, marks=pytest.mark.slow) for d in (32, 40, 96, 128, 256))])
+def test_nothing_is_spilled(dtype, depth, sm, tmp_path):
+    target = find_target(f"cuda:sm_{sm}")
+    for steps in (NO_MASK, CAUSAL):
+        module = attention(dtype, {"B": 8, "M": 1024, "N": 1024, "D": depth, "W": depth}, steps)
+        code = emit_ptx(lower(module, target), target)
+        for architecture in ARCHITECTURES[sm]:
+            made = assemble(code.ptx, architecture, tmp_path)
+            assert [name.split("_")[0] for name in made] == ["flash"] and all(cost.spills == 0 for cost in made.values())
