@@ -23,6 +23,8 @@ PRODUCTS = ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0))
 
 # Half of the last bit of a bf16, added to a float32 so that its upper half is the nearest one.
 HALF = 0x8000
+# The bits of a float32 that are a bf16.
+UPPER = -1 << 16
 
 
 @op("kernel.dot_terms")
@@ -139,7 +141,7 @@ def cut(first: Array, second: Array) -> list[Array]:
     pair, words = [np.ascontiguousarray(x) for x in (first, second)], []
     for term in range(TERMS):
         # Nothing of the last one is left over.
-        low, high = uppers = [(x.view(np.uint32) + np.uint32(HALF * (term < TERMS - 1))) & np.uint32(0xFFFF0000) for x in pair]
+        low, high = uppers = [(x.view(np.uint32) + np.uint32(HALF * (term < TERMS - 1))) & np.uint32(UPPER & 0xFFFFFFFF) for x in pair]
         words.append((high | low >> 16).view(np.int32))
         with np.errstate(all="ignore"):
             pair = [x - upper.view(np.float32) for x, upper in zip(pair, uppers, strict=True)]

@@ -20,6 +20,7 @@ from typing import Any
 
 from polyreme.distributed.meeting import given_up
 from polyreme.ir import config
+from polyreme.lowering.machines.linux import PR_SET_PDEATHSIG
 from polyreme.runtime.collectives import CollectiveError
 from polyreme.runtime.mpi import EXTRA, MissingMpi, is_installed
 
@@ -29,8 +30,6 @@ __all__ = ["SpawnContext", "launch_command", "launch_environment", "run_ranks", 
 END_SECONDS = 10.0
 # How often ranks are looked after, and how long they may take to say what is wrong.
 LOOK_SECONDS, FAREWELL_SECONDS = 0.25, 3.0
-
-_PR_SET_PDEATHSIG = 1
 
 
 def find_mpiexec() -> str:
@@ -148,7 +147,7 @@ def _descendants(pid: int) -> list[int]:
 
 def _end_with_parent() -> None:
     """Have the system ask this process to end when its parent is gone, however that went."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextmanager

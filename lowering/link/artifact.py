@@ -73,6 +73,8 @@ from polyreme.lowering.link.runtime import (
 from polyreme.lowering.link.shared_library import link_shared
 from polyreme.lowering.link.wasm import exported, link_module, loader_text, memory_text
 from polyreme.lowering.link.wasm_math import math_text
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
+from polyreme.lowering.machines.linux import FUTEX
 from polyreme.lowering.machines.targets import TARGETS, GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.arena import plan_memory
 
@@ -85,13 +87,9 @@ MODEL = "polyreme_model"
 
 # Up to so many bytes of constants go into the library itself; more go to a file, which is mapped on demand.
 MAX_INSIDE_BYTES = 8 << 20
-# Constants of fewer bytes get no file before the rest is known.
-MIN_BYTES_FOR_FILE = 1 << 20
 
 Spec = TypeVar("Spec", GuardSpec, RangeSpec, LookSpec)
 
-# As many bytes of constants take as long to make as the code of one letter of LLVM's text.
-BYTES_PER_LETTER = 1000
 # Gives a file for at least so many bytes, or None.
 Room = Callable[[int], Draft | None]
 
@@ -121,10 +119,10 @@ def build_artifact(
     with timed("plan-memory"):
         plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
-    draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= MIN_BYTES_FOR_FILE else None
-    works: list[tuple[int, Callable[[], bool | bytes]]] = [*_writing(data, draft)]
+    draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= COMPILE_COSTS.work_bytes else None
+    works: list[tuple[float, Callable[[], bool | bytes]]] = [*_writing(data, draft)]
     sources = library.interface_sources(manifest, len(data)) if library is not None else []
-    works += [(len(text) * BYTES_PER_LETTER, partial(native_object, text, machine)) for text, machine in sources]
+    works += [(len(text) / COMPILE_COSTS.letters_of_op, partial(native_object, text, machine)) for text, machine in sources]
     objects, outcomes = make_objects(module, target, f"polyreme_{part}" if part else MODEL, works, early, part)
     keep_natives(dict(zip(sources, [made for made in outcomes if isinstance(made, bytes)], strict=True)))
     if early is not None:
@@ -136,13 +134,13 @@ def build_artifact(
     return replace(artifact, pieces=draft.mapped()[CONSTANTS_AT:], draft=draft)
 
 
-def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], bool]]]:
-    """What writes the constants to their places in a file, by bytes; whether they were taken is the outcome. Small ones are written
-    together.
+def _writing(data: Pieces, draft: Draft | None) -> list[tuple[float, Callable[[], bool]]]:
+    """What writes the constants to their places in a file, each with as how many ops it counts; whether they were taken is the outcome.
+    Small ones are written together.
     """
     if draft is None:
         return []
-    works: list[tuple[int, Callable[[], bool]]] = []
+    works: list[tuple[float, Callable[[], bool]]] = []
     group: list[tuple[int, LaterPiece]] = []
     at, count = CONSTANTS_AT, 0
     for part in data.parts:
@@ -151,8 +149,8 @@ def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], 
             group.append((at, part))
             count += len(part)
         at += len(part)
-        if count >= MIN_BYTES_FOR_FILE or (group and part is data.parts[-1]):
-            works.append((count, partial(_written, draft, tuple(group))))
+        if count >= COMPILE_COSTS.work_bytes or (group and part is data.parts[-1]):
+            works.append((count / COMPILE_COSTS.bytes_of_op, partial(_written, draft, tuple(group))))
             group, count = [], 0
     return works
 
@@ -454,23 +452,22 @@ def constants_text(data: bytes | memoryview) -> str:
 
 # --- the runtime's native parts
 
-# The number of the futex system call, and the instruction that eases a spin loop (its declaration and its use). The base
-# set of riscv64 has none; a fence takes its time too.
-_MACHINES = {
-    "x86_64": (202, "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": (98, "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-    "riscv64": (98, "", "fence seq_cst"),
+# The instruction that eases a spin loop: its declaration and its use. The base set of riscv64 has none; a fence takes its time too.
+_PAUSES = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+    "riscv64": ("", "fence seq_cst"),
 }
 
 
 def pool_text(target: Target) -> str:
     """LLVM IR of the thread pool for a target."""
-    if target.arch not in _MACHINES or "linux" not in target.triple:
-        raise PolyremeError(f"expected a Linux target ({', '.join(_MACHINES)}) for a library but got {target.triple}", code="E0008")
-    number, declaration, call = _MACHINES[target.arch]
+    if target.arch not in _PAUSES or "linux" not in target.triple:
+        raise PolyremeError(f"expected a Linux target ({', '.join(_PAUSES)}) for a library but got {target.triple}", code="E0008")
+    declaration, call = _PAUSES[target.arch]
     pause = f"{declaration}\ndefine internal void @pause() alwaysinline nounwind {{\n  {call}\n  ret void\n}}"
     text = "\n".join(native_text(name) for name in ("pool.ll", "rounds.ll"))
-    return Template(text).substitute(futex=number, pause=pause)
+    return Template(text).substitute(futex=FUTEX[target.arch], pause=pause)
 
 
 NATIVES: dict[tuple[str, Target], bytes] = {}

@@ -7,6 +7,7 @@ compiler links, which first makes files of its own for up to a minute. The toolc
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -14,17 +15,15 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from polyreme.ir import config
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["RESULT", "Linker", "absent", "first_of", "installed", "linked", "lld_of_packages", "versions_of"]
 
-TIMEOUT_SECONDS = 120
 # What a linker's command calls its output.
 RESULT = "library"
-# Debian's packages of one version have it in their programs' names.
-_VERSIONS = range(24, 13, -1)
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,13 @@ def absent(name: str) -> Linker:
 
 
 def versions_of(name: str) -> Iterator[str]:
-    """The names under which a program of LLVM's may be installed."""
+    """The names under which a program of LLVM's may be installed, the newest first: Debian's packages of one version have it in their
+    programs' names.
+    """
     yield name
-    yield from (f"{name}-{version}" for version in _VERSIONS)
+    there = [path.name for folder in os.get_exec_path() for path in Path(folder).glob(f"{name}-*")]
+    versions = {int(version) for program in there if (version := program.removeprefix(f"{name}-")).isdecimal()}
+    yield from (f"{name}-{version}" for version in sorted(versions, reverse=True))
 
 
 def first_of(*names: str) -> str | None:
@@ -83,7 +86,8 @@ def _rust_lld() -> str | None:
     if path is not None or compiler is None:
         return path
     try:
-        told = subprocess.run([compiler, "--print", "sysroot"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False).stdout
+        command = [compiler, "--print", "sysroot"]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=config.compile_seconds(), check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
     return next((str(found) for found in Path(told.strip()).glob("lib/rustlib/*/bin/rust-lld")), None)
@@ -116,7 +120,7 @@ def _run(linker: Linker, folder: Path) -> str:
         return "not installed"
     if linker.announced:
         print(linker.announced, file=sys.stderr, flush=True)
-    timeout = None if linker.announced else TIMEOUT_SECONDS
+    timeout = None if linker.announced else config.compile_seconds()
     try:
         result = subprocess.run(linker.command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

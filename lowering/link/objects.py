@@ -16,21 +16,16 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble, load_llvm, version
-from polyreme.lowering.emit.llvm.emit_module import LEAST_OPS, Part, emit_llvm, split_llvm
+from polyreme.lowering.emit.llvm.emit_module import Part, emit_llvm, split_llvm
 from polyreme.lowering.emit.llvm.facts import gather_facts
 from polyreme.lowering.emit.llvm.same_code import SameCode
 from polyreme.lowering.link.runtime import Cache, cache_in, digest_of
 from polyreme.lowering.link.workers import EarlyWorks, share_out, workers_for
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["EarlyObjects", "kept_object", "make_objects"]
 
-# Modules of fewer ops are one object: to fork takes about as long as to compile so many.
-MIN_OPS_TO_SPLIT = 2000
-# As many bytes of packed weights take as long to make as the code of one op does.
-BYTES_PER_OP = 30_000
-# An op of a small kernel takes as long: most of it is told apart for each function, and LLVM looks for cheaper addresses.
-OPS_PER_OP_OF_SMALL_KERNELS = 4
 
 T = TypeVar("T")
 # The text of code that is no model's own, and for which machine it is.
@@ -76,11 +71,11 @@ class EarlyObjects:
         facts = gather_facts(kernels[self._looked_at :], self.same.known)
         for func in kernels[self._looked_at :]:
             ops = facts[func.sym_name].ops
-            if ops >= LEAST_OPS and self.same.first(func, ops) is func:
+            if ops >= COMPILE_COSTS.object and self.same.first(func, ops) is func:
                 self._numbers[func.sym_name] = self._works.add(partial(self._object, func.sym_name))
                 self._waiting += ops
         self._looked_at = len(kernels)
-        if self._waiting >= MIN_OPS_TO_SPLIT and self._works.may_start():
+        if self._waiting >= COMPILE_COSTS.fork and self._works.may_start():
             load_llvm(self._target)
             self._works.start()
             self._waiting = 0
@@ -114,22 +109,22 @@ def make_objects(
     module: Module | Program,
     target: Target,
     name: str,
-    other_work: Sequence[tuple[int, Callable[[], T]]] = (),
+    other_work: Sequence[tuple[float, Callable[[], T]]] = (),
     early: EarlyObjects | None = None,
     kernels_named: str = "",
 ) -> tuple[list[bytes], list[T]]:
     """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has
     `main`.
 
-    `other_work` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has
+    `other_work` is other work for the same processes, each with as how many ops it counts; its outcomes are the second result. `early` has
     some of the objects already. `kernels_named`: as `split_llvm` has `kernels`.
     """
     config.say(4, lambda: emit_llvm(module, target, name))
-    main, *kernels = split_llvm(module, target, name, MIN_OPS_TO_SPLIT, kernels_named, early.same if early is not None else None)
+    main, *kernels = split_llvm(module, target, name, COMPILE_COSTS.fork, kernels_named, early.same if early is not None else None)
     kept = _kept()
     begun = early.begun() if early is not None else set()
     # `main` is one model's only, whose artifact is kept as a whole.
-    works: list[tuple[float, Callable[[], Any]]] = [(count / BYTES_PER_OP, work) for count, work in other_work]
+    works: list[tuple[float, Callable[[], Any]]] = [*other_work]
     works.append((main.ops, partial(_object, main, target, None)))
     left = [part for part in kernels if part.functions[0].sym_name not in begun]
     made = _shared_out([*works, *((_effort(part), partial(_object, part, target, kept)) for part in left)], target)
@@ -140,7 +135,7 @@ def make_objects(
 
 
 def _effort(part: Part) -> int:
-    return part.ops * (OPS_PER_OP_OF_SMALL_KERNELS if len(part.functions) > 1 else 1)
+    return part.ops * (COMPILE_COSTS.small_kernel_op if len(part.functions) > 1 else 1)
 
 
 def _shared_out(works: Sequence[tuple[float, Callable[[], Any]]], target: Target) -> list[Any]:

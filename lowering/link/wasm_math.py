@@ -179,12 +179,13 @@ def math_text() -> str:
     table = f"@two_over_pi = internal constant [{1 + len(TWO_OVER_PI)} x i32] [ {words} ]\n"
     # Only where an angle is too large for the code around the call.
     of_float = "\n".join(library("@sinf( @cosf( @tanf(")).replace("define internal", "define hidden").replace(" #1 {", " nounwind {")
-    return "\n".join([table, _FMA, _FMOD, of_float, *(_defined(name, *function) for name, function in _FUNCTIONS.items())])
+    defined = [_defined(name, names, make) for names, functions in (("x", _OF_ONE), ("xy", _OF_TWO)) for name, make in functions.items()]
+    return "\n".join([table, _FMA, _FMOD, of_float, *defined])
 
 
-def _defined(name: str, count: int, make: Callable[..., Lane]) -> str:
+def _defined(name: str, names: str, make: Callable[..., Lane]) -> str:
+    """A function of operands that are called by the letters of `names`."""
     code = TextCode()
-    names = ("x", "y")[:count]
     for operand in names:
         code.name(operand)
     result = make(*(Lane(code, "double", 1, f"%{operand}") for operand in names))
@@ -286,12 +287,10 @@ def _atan2(y: Lane, x: Lane) -> Lane:
     return angle.copysign(y)
 
 
-# Each with the number of its operands.
-_FUNCTIONS: dict[str, tuple[int, Callable[..., Lane]]] = {
-    **{name: (1, _angle(name)) for name in _ANGLES},
-    **{f"huge_{name}": (1, _of_huge(value, name != "cos")) for name, value in _ANGLES.items()},
-    "log2": (1, FLOAT64["log2"]),
-    "log10": (1, FLOAT64["log10"]),
-    "pow": (2, FLOAT64["pow"]),
-    "atan2": (2, _atan2),
+_OF_ONE: dict[str, Callable[..., Lane]] = {
+    **{name: _angle(name) for name in _ANGLES},
+    **{f"huge_{name}": _of_huge(value, name != "cos") for name, value in _ANGLES.items()},
+    "log2": FLOAT64["log2"],
+    "log10": FLOAT64["log10"],
 }
+_OF_TWO: dict[str, Callable[..., Lane]] = {"pow": FLOAT64["pow"], "atan2": _atan2}

@@ -30,13 +30,14 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.python.garbage import leave_garbage
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import Timing, apart, note_apart
+from polyreme.lowering.machines.linux import PR_SET_PDEATHSIG
 
 __all__ = ["EarlyWorks", "in_child_process", "run_in_child", "share_out", "workers_for"]
 
 T = TypeVar("T")
 _NUMBER = struct.Struct("=I")
 # What a pipe holds at least: the numbers of all works are in it before anyone takes one.
-_MOST_WORKS = 4096 // _NUMBER.size
+_MOST_WORKS = select.PIPE_BUF // _NUMBER.size
 _in_child_process = False
 
 
@@ -277,12 +278,9 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
 def _die_with(parent: int) -> None:
     """Let the system kill this process when the one that forked it ends, where it can."""
     if hasattr(libc := ctypes.CDLL(None), "prctl"):
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-
-
-_PR_SET_PDEATHSIG = 1
 
 
 def _join(child: int, read: int, seconds: float) -> Any:

@@ -14,13 +14,11 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.mapped import let_go
 from polyreme.lowering.kernels.plan import Pack
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
 
 __all__ = ["packed_later"]
 
 Array = np.ndarray[Any, Any]
-
-# Of a weight whose elements are only moved so many bytes are made at a time.
-PART_BYTES = 16 << 20
 
 
 def packed_later(pack: Pack, constant: Dense) -> Dense:
@@ -51,7 +49,7 @@ def _parts(pack: Pack, constant: Dense) -> Iterator[Array]:
         return
     while len(moved) == 1 and moved.ndim > 1:
         moved = moved[0]
-    step = max(1, PART_BYTES * len(moved) // moved.nbytes)
+    step = max(1, COMPILE_COSTS.part_bytes * len(moved) // moved.nbytes)
     for start in range(0, len(moved), step):
         yield np.ascontiguousarray(moved[start : start + step])
     let_go(kept)

@@ -18,6 +18,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.compiled.compilation import runs_here
+from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.saving import trace_model
 from polyreme.lowering.link import linkers, shared_library
@@ -468,7 +469,7 @@ def test_a_package_with_its_own_compiler_is_announced_and_waited_for(
     monkeypatch.setattr(linkers.subprocess, "run", run)
     with pytest.raises(PolyremeError, match="ziglang cc: no such command"):
         write_library(scale_artifact(), tmp_path / "net.so")
-    assert asked == [("ld.lld", linkers.TIMEOUT_SECONDS)] * 2 + [("cc", None)]
+    assert asked == [("ld.lld", config.compile_seconds())] * 2 + [("cc", None)]
     assert "the package 'ziglang', which makes files of its own the first time" in capsys.readouterr().err
     asked.clear()
     assert linked(scale_artifact()).manifest.objects == scale_artifact().manifest.objects

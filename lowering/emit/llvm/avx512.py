@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from polyreme.ir.types import f32, f64
 from polyreme.lowering.emit.llvm.text import Lane, number_text, type_text
 from polyreme.lowering.machines.instructions import WIDEST_BYTES
+from polyreme.lowering.machines.x86 import ROUND_CURRENT, ROUND_DOWN
 
 _LETTER = {"float": "s", "double": "d"}
 _BYTES = {"float": f32.bytes, "double": f64.bytes}
-# Rounding modes as x86 writes them.
-_CURRENT, _DOWN = 4, 9
 
 
 def multiply_add_down(a: Lane, b: float, c: float) -> Lane:
@@ -23,7 +22,7 @@ def multiply_add_down(a: Lane, b: float, c: float) -> Lane:
 
     def instruction(a: Lane) -> Lane:
         args = ", ".join(x.typed for x in (a, a.like(b), a.like(c)))
-        return a.code.value(a.elem, a.lanes, f"call {a.type} @llvm.x86.avx512.vfmadd.p{_LETTER[a.elem]}.512({args}, i32 {_DOWN})")
+        return a.code.value(a.elem, a.lanes, f"call {a.type} @llvm.x86.avx512.vfmadd.p{_LETTER[a.elem]}.512({args}, i32 {ROUND_DOWN})")
 
     return _by_registers(instruction, a)
 
@@ -37,7 +36,7 @@ def scale(p: Lane, n: Lane) -> Lane:
             p.elem,
             p.lanes,
             f"call {p.type} @llvm.x86.avx512.mask.scalef.p{_LETTER[p.elem]}.512({p.typed}, {n.typed}, {p.type} zeroinitializer, {mask}, "
-            f"i32 {_CURRENT})",
+            f"i32 {ROUND_CURRENT})",
         )
 
     return _by_registers(instruction, p, n)

@@ -18,6 +18,7 @@ from polyreme.ir.types import BufferType
 from polyreme.lowering.emit.llvm.facts import SILENT, overlap
 from polyreme.lowering.emit.llvm.function import EmitOp, EmittedPosition, FunctionEmitter
 from polyreme.lowering.emit.llvm.text import Lane
+from polyreme.lowering.machines.linux import CLOCK_MONOTONIC
 
 
 def _emit_for(e: FunctionEmitter, op: Any) -> list[Any]:
@@ -345,17 +346,13 @@ def _written_by(e: FunctionEmitter, op: Op) -> Sequence[Value]:
     return written_by(op)
 
 
-# CLOCK_MONOTONIC of Linux.
-CLOCK = 1
-
-
 def _emit_clock(e: FunctionEmitter, op: Any) -> Lane:
     if e.target.pointer_bytes != 8 or "linux" not in e.target.triple:
         raise PolyremeError(f"'kernel.clock' expected a 64-bit Linux target but got {e.target.triple}", op.location, code="E0408")
     code = e.code
     time = code.name("time")
     code.entry.append(f"  {time} = alloca [2 x i64]")
-    code.line(f"call i32 @clock_gettime(i32 {CLOCK}, ptr {time})")
+    code.line(f"call i32 @clock_gettime(i32 {CLOCK_MONOTONIC}, ptr {time})")
     place = code.value("ptr", 1, f"getelementptr inbounds i64, ptr {time}, i64 1", "at")
     seconds, rest = (code.value("i64", 1, f"load i64, ptr {at}", hint) for at, hint in ((time, "seconds"), (place.ref, "rest")))
     return seconds * 1_000_000_000 + rest

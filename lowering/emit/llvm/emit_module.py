@@ -39,14 +39,13 @@ from polyreme.lowering.emit.llvm.scalar_functions import power_definition
 from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode
 from polyreme.lowering.emit.llvm.text import Lane, symbol_text
 from polyreme.lowering.emit.llvm.tile_registers import emit_dot_block, emit_dot_terms
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 
 BLOCKS: dict[type[Op], EmitOp] = {kernel.DotBlock: emit_dot_block, kernel.DotTerms: emit_dot_terms}
 EMIT = {**OPS, **CONTROL, **BLOCKS}
-# Kernels of fewer ops stand in one text: an object of their own would cost more than it saves.
-LEAST_OPS = 64
 
 _CALLED = re.compile(r" @(\w+)\(")
 
@@ -102,11 +101,12 @@ def split_llvm(
     if sum(ops.values()) < worth:
         return [Part(emission, emission.emitted, sum(ops.values()))]
     main = emission.main
-    small = tuple(func for func in emission.emitted if func is not main and ops[func] < LEAST_OPS)
+    kernels_alone = [func for func in emission.emitted if func is not main and ops[func] >= COMPILE_COSTS.object]
+    small = tuple(func for func in emission.emitted if func is not main and ops[func] < COMPILE_COSTS.object)
     parts = [Part(emission, (main,), ops[main], quick=True)]
     if small:
         parts.append(Part(emission, small, sum(ops[func] for func in small)))
-    return parts + [Part(emission, (func,), ops[func]) for func in emission.emitted if func is not main and ops[func] >= LEAST_OPS]
+    return parts + [Part(emission, (func,), ops[func]) for func in kernels_alone]
 
 
 def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:

@@ -11,7 +11,9 @@ import re
 import struct
 from collections.abc import Sequence
 
-_BITS = {"half": 16, "float": 32, "double": 64}
+from polyreme.ir.types import f16, f32, f64
+
+_TYPES = {"half": f16, "float": f32, "double": f64}
 # How the names of intrinsics spell elements that are not called so.
 _SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
 _PLAIN = re.compile(r"[^A-Za-z0-9_.$-]")
@@ -282,7 +284,7 @@ class Lane:
 
     def bits(self) -> Lane:
         """A float's bits as an integer."""
-        return self.convert("bitcast", f"i{_BITS[self.elem]}")
+        return self.convert("bitcast", f"i{_TYPES[self.elem].bits}")
 
     def split(self) -> list[Lane]:
         """The lanes as scalars."""

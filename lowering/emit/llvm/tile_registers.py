@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from polyreme.dialects.kernel.bf16x3 import HALF, LANES, PAIRS, PRODUCTS, TERMS
+from polyreme.dialects.kernel.bf16x3 import HALF, LANES, PAIRS, PRODUCTS, TERMS, UPPER
 from polyreme.dialects.kernel.int8_block import COLUMNS, STEP
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import i32
@@ -24,8 +24,6 @@ from polyreme.lowering.machines.memory import LINE_BYTES
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
 # LLVM's word for asking for a line in L2.
 SECOND_LEVEL = 2
-# The bits of a float32 that are a bf16.
-UPPER = -1 << 16
 
 
 def emit_dot_block(e: FunctionEmitter, op: Any) -> None:

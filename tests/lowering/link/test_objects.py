@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,6 +24,7 @@ from polyreme.lowering.link import objects, workers
 from polyreme.lowering.link.artifact import MODEL, build_artifact, load
 from polyreme.lowering.link.objects import EarlyObjects
 from polyreme.lowering.link.workers import EarlyWorks, run_in_child, share_out, workers_for
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
 from polyreme.lowering.machines.targets import find_target, host
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.schedule.arena import plan_memory
@@ -67,7 +69,7 @@ def arrays(n=17):
 @pytest.fixture
 def split(monkeypatch, tmp_path):
     """Every module is split, and objects are kept in an empty folder."""
-    monkeypatch.setattr(objects, "MIN_OPS_TO_SPLIT", 0)
+    monkeypatch.setattr(objects, "COMPILE_COSTS", replace(COMPILE_COSTS, fork=0))
     monkeypatch.setenv("POLYREME_CACHE", str(tmp_path / "cache"))
     cache_in.cache_clear()
 
@@ -129,7 +131,7 @@ def test_a_kernels_text_says_nothing_of_the_model_it_stands_in():
 
 def test_products_say_that_their_addresses_are_final_and_llvm_looks_for_no_others(split, monkeypatch):
     monkeypatch.setenv("POLYREME_JOBS", "1")
-    monkeypatch.setattr(emit_module, "LEAST_OPS", 0)
+    monkeypatch.setattr(emit_module, "COMPILE_COSTS", replace(COMPILE_COSTS, object=0))
     searched = {}
     monkeypatch.setattr(
         objects,
@@ -443,7 +445,7 @@ def _compiled(monkeypatch, text, jobs):
     monkeypatch.setattr(config, "processors", lambda: 2)
     monkeypatch.setattr(EarlyObjects, "made", noted)
     for module in (objects, emit_module):
-        monkeypatch.setattr(module, "LEAST_OPS", 0)
+        monkeypatch.setattr(module, "COMPILE_COSTS", replace(COMPILE_COSTS, fork=0, object=0))
     artifact = compile_module(parse_module(text), host()).artifact
     monkeypatch.setattr(EarlyObjects, "made", made)
     return artifact, right

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.plan import Pack
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
 from polyreme.lowering.schedule import packing
 
 ROWS, COLUMNS = 48, 64
@@ -57,7 +59,7 @@ def padded(b: Builder, x: Value) -> Value:
 
 @pytest.mark.parametrize("body, parts", [(panels, 4), (lambda b, x: x, 4), (padded, 1), (doubled, 1), (turned_twice, 1)])
 def test_parts_are_the_whole(body: Callable[[Builder, Value], Value], parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "PART_BYTES", ROWS * COLUMNS)
+    monkeypatch.setattr(packing, "COMPILE_COSTS", replace(COMPILE_COSTS, part_bytes=ROWS * COLUMNS))
     packed = packing.packed_later(pack_of(body), Dense(at_an_odd_byte()))
     made = list(packed.parts())
     assert len(made) == parts and all(part.flags.c_contiguous for part in made)

@@ -1,0 +1,29 @@
+"""What compiling takes, by which work is shared out to processes: in ops of kernels, for each of which LLVM takes tens of microseconds."""
+
+from __future__ import annotations
+
+from polyreme.ir.python.records import dataclass
+
+
+@dataclass(frozen=True)
+class CompileCosts:
+    """In ops:
+
+    - `fork`: to fork a process.
+    - `object`: an object file. Kernels of fewer ops stand in one together, where an op counts as `small_kernel_op` ops: most of it is told
+      apart for each function, and LLVM looks for cheaper addresses.
+    - so many bytes of packed weights take as long as one op (`bytes_of_op`), and so many letters of LLVM's text (`letters_of_op`).
+
+    `work_bytes` of weights are one work, and `part_bytes` are made at a time where elements are only moved.
+    """
+
+    fork: int = 2000
+    object: int = 64
+    small_kernel_op: int = 4
+    bytes_of_op: int = 30_000
+    letters_of_op: int = 30
+    work_bytes: int = 1 << 20
+    part_bytes: int = 16 << 20
+
+
+COMPILE_COSTS = CompileCosts()
