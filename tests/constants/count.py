@@ -47,7 +47,12 @@ def _is_of_numbers(node: ast.AST) -> bool:
 
 
 def _has_function(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Lambda) for inner in ast.walk(node))
+    """Whether a value is, or holds, a function that is written there or made of another one."""
+    return any(isinstance(inner, ast.Lambda) or (isinstance(inner, ast.Call) and _is_partial(inner.func)) for inner in ast.walk(node))
+
+
+def _is_partial(func: ast.AST) -> bool:
+    return isinstance(func, ast.Name) and func.id == "partial"
 
 
 def by_file() -> Iterator[tuple[str, list[str]]]:

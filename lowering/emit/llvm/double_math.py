@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from polyreme.lowering.analysis.accuracy import FUNCTIONS
 from polyreme.lowering.emit.llvm.exponentials import FORMATS, erf, exp, expm1, reduce_exp, scale, sigmoid, tanh, tree_poly
 from polyreme.lowering.emit.llvm.libm import HUGE_ANGLE, libm, unless
 from polyreme.lowering.emit.llvm.text import Lane
@@ -65,16 +66,9 @@ _BASES = {
     "log2": ((2.8853900817779268, 4.0710547481862066e-17), (1.0, 0.0)),
     "log10": ((0.8685889638065036, 2.19663930043353e-17), (0.30102999566383914, 1.42050232272661e-13)),
 }
-# What 2/3 is more than its float64.
-THIRD_LOW = 2.0**-54 / 1.5
-# pi/2 in three words.
-PI_2 = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+PI_2 = FORMATS["double"].pi_2
 
-DOUBLE_BOUNDS = {
-    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 1.0, "log10": 1.0, "tanh": 2.0, "sigmoid": 1.75, "erf": 1.25, "gelu": 1.75,
-    "rsqrt": 1.5,
-    "sin": 1.0, "cos": 1.0, "tan": 1.0, "asin": 1.25, "acos": 1.25, "atan": 1.25, "atan2": 1.0, "sinh": 1.75, "cosh": 1.5, "pow": 1.25,
-}  # fmt: skip
+DOUBLE_BOUNDS = FUNCTIONS["double"]
 
 
 # --- exponentials
@@ -179,7 +173,7 @@ def _long_log(x: Lane) -> tuple[Lane, Lane]:
     # 2/3 + rest, then 2 + z times that, then s times that.
     rest = z * tree_poly(z, POLYNOMIALS["log_rest"])
     third = rest + 2 / 3
-    third_low = (2 / 3 - third) + rest + THIRD_LOW
+    third_low = (2 / 3 - third) + rest + FORMATS["double"].two_thirds_behind
     product = z * third
     product_low = z.fma(third, -product) + z.fma(third_low, z_low * third)
     total = product + 2.0

@@ -19,7 +19,7 @@ from polyreme.lowering.emit.llvm import avx512
 from polyreme.lowering.emit.llvm.tanh_pieces import tanh_by_pieces
 from polyreme.lowering.emit.llvm.text import Lane
 
-LOG2_E = 1 / math.log(2)
+LOG2_E = math.log2(math.e)
 LN2 = Fraction("0.693147180559945309417232121458176568")
 
 
@@ -33,8 +33,9 @@ class Format:
     """What depends on the type.
 
     `rounder`: adding it leaves a number rounded to a whole one, which stands in the low bits of the sum. `ln2`: ln 2 in two words, the
-    first with so many zero bits at its end that its product with an exponent is exact. Below `least` exp is 0, above `most` it is infinite;
-    expm1 is -1 below `minus_one`.
+    first with so many zero bits at its end that its product with an exponent is exact. `pi_2`: pi/2 in three words, of which the first two
+    have 24 bits each for float32, so that their products with a count up to 2^29 are exact without fma. Below `least` exp is 0, above
+    `most` it is infinite; expm1 is -1 below `minus_one`.
     """
 
     bits: int
@@ -44,6 +45,7 @@ class Format:
     rounder: float
     rounder_bits: int
     ln2: tuple[float, float]
+    pi_2: tuple[float, float, float]
     least: float
     most: float
     minus_one: float
@@ -54,10 +56,21 @@ class Format:
     # to r for 0 <= r <= ln2/16
     exp_short: tuple[float, ...]
     expm1_short: tuple[float, ...]
-    # erf(x) = x + x*ERF_SMALL(x*x) below ERF_SPLIT; 1 - erf(x) = exp(-(x + x*ERF_LARGE(x))) above, and 0 from erf_one on
+    # erf(x) = x + x*ERF_SMALL(x*x) below `erf_split`; 1 - erf(x) = exp(-(x + x*ERF_LARGE(x))) above, and 0 from erf_one on
+    erf_split: float
     erf_small: tuple[float, ...]
     erf_large: tuple[float, ...]
     erf_one: float
+
+    @property
+    def exact_quotient(self) -> float:
+        """Up to here a quotient that is rounded, and then rounded down, is at most one too large."""
+        return 2.0 ** (self.fraction_bits - 1)
+
+    @property
+    def two_thirds_behind(self) -> float:
+        """What 2/3 has behind its float64."""
+        return float(Fraction(2, 3) - Fraction(2 / 3))
 
     @property
     def ln2_rounded(self) -> float:
@@ -70,11 +83,11 @@ class Format:
         return float(LN2 - Fraction(self.ln2_rounded))
 
 
-ERF_SPLIT = 0.925
 FORMATS = {
     "float": Format(
         bits=32, fraction_bits=23, bias=127, letter="s", rounder=12582912.0, rounder_bits=0x4B400000, ln2=(0.693359375, -2.12194440e-4),
-        least=-104.0, most=89.0, minus_one=-18.0,
+        pi_2=(1.570796251296997, 7.549789415861596e-08, 5.390302858158119e-15),
+        least=-104.0, most=89.0, minus_one=-18.0, erf_split=0.925,
         exp=(0.49999994, 0.1666652, 0.041668404, 0.008368899, 0.0013814223),
         expm1=(0.5, 0.16666667, 0.04166635, 0.008333272, 0.0013941274, 0.00019914548),
         exp_short=(0.5, 0.16666667), expm1_short=(0.5000001, 0.16664907, 0.042366277),
@@ -84,7 +97,9 @@ FORMATS = {
     ),
     "double": Format(
         bits=64, fraction_bits=52, bias=1023, letter="d", rounder=6755399441055744.0, rounder_bits=0x4338000000000000,
-        ln2=(0.6931471805598903, 5.497923018708371e-14), least=-746.0, most=710.0, minus_one=-40.0,
+        ln2=(0.6931471805598903, 5.497923018708371e-14),
+        pi_2=(1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
+        least=-746.0, most=710.0, minus_one=-40.0, erf_split=0.925,
         exp=(
             0.5000000000000012, 0.166666666666667, 0.04166666666651552, 0.008333333333307089, 0.0013888888946985212, 0.00019841269917589329,
             2.480148997807656e-05, 2.7557216141002696e-06, 2.763126627723089e-07, 2.5117906689874772e-08,
@@ -342,4 +357,4 @@ def erf(x: Lane) -> Lane:
     near = x.fma(tree_poly(x * x, form.erf_small), x)
     large = size.at_most(form.erf_one)
     far = 1.0 - exp_inside(-large.fma(tree_poly(large, form.erf_large), large))
-    return size.compare("olt", ERF_SPLIT).where(near, far.copysign(x))
+    return size.compare("olt", FORMATS[x.elem].erf_split).where(near, far.copysign(x))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import ScalarType, bf16, f16, f32, f64, i1
 from polyreme.lowering.emit.llvm.double_math import FLOAT64
+from polyreme.lowering.emit.llvm.exponentials import FORMATS
 from polyreme.lowering.emit.llvm.libm import unless
 from polyreme.lowering.emit.llvm.text import Lane, join
 from polyreme.lowering.emit.llvm.vector_math import FLOAT32
@@ -121,10 +122,6 @@ def _float_floor_divide(a: Lane, b: Lane, rest: Lane) -> Lane:
     return b.compare("oeq", 0.0).where(rounded, down)
 
 
-# Up to here a quotient that is rounded, and then rounded down, is at most one too large.
-_EXACT_QUOTIENTS = {"float": 2.0**22, "double": 2.0**51}
-
-
 def _float_rest(a: Lane, b: Lane, target: Target) -> Lane:
     """fmod(a, b), which is exact."""
     name = "fmod" if a.elem == "double" else "fmodf"
@@ -140,7 +137,7 @@ def _float_rest(a: Lane, b: Lane, target: Target) -> Lane:
     rest = (-quotient.call("floor")).fma(size, a.abs())
     rest = rest.compare("olt", 0.0).where(rest + size, rest).copysign(a)
     # A quotient that is no number, or infinite, and 0 times infinity.
-    beyond = quotient.compare("uge", _EXACT_QUOTIENTS[a.elem]) | rest.is_nan()
+    beyond = quotient.compare("uge", FORMATS[a.elem].exact_quotient) | rest.is_nan()
     return unless(beyond, a, rest, name, b)
 
 

@@ -10,13 +10,24 @@ import struct
 from decimal import Decimal, localcontext
 from functools import cache
 
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.emit.llvm import avx512
 from polyreme.lowering.emit.llvm.text import Lane
 
-DEGREE = 5
-# Below `FIRST` there is one piece around 0, in which the column of 7/64 is looked up; from `LAST` on tanh is 1.
-FIRST, LAST = 0.125, 9.1
-_FRACTION = 21  # bits of a float32 behind those that say its piece
+
+@dataclass(frozen=True)
+class Pieces:
+    """Polynomials of this degree, from `first` on, below which there is one piece around 0, in which the column of 7/64 is looked up, to
+    `last`, from where on tanh is 1. `fraction` bits of a float32 stand behind those that say its piece.
+    """
+
+    degree: int
+    first: float
+    last: float
+    fraction: int
+
+
+PIECES = Pieces(degree=5, first=0.125, last=9.1, fraction=21)
 # Chebyshev's points of six and of five, as cosines.
 _POINTS = {
     6: ("0.965925826289068286749743", "0.707106781186547524400844", "0.258819045102520762348898"),
@@ -70,22 +81,22 @@ def _middle(low: float, high: float) -> float:
 @cache
 def pieces() -> tuple[tuple[float, ...], ...]:
     """By rows: where each piece's polynomial has its zero, and its coefficients."""
-    columns = [(0.0,) * (DEGREE + 2)] * 32
+    columns = [(0.0,) * (PIECES.degree + 2)] * 32
     with localcontext() as context:
         context.prec = 40
-        around_zero = _points(Decimal(0), Decimal(FIRST), DEGREE)
+        around_zero = _points(Decimal(0), Decimal(PIECES.first), PIECES.degree)
         rise = _through(around_zero, [_tanh(x) / x for x in around_zero])
-        (at,) = struct.unpack("I", struct.pack("f", FIRST))
-        at >>= _FRACTION
+        (at,) = struct.unpack("I", struct.pack("f", PIECES.first))
+        at >>= PIECES.fraction
         columns[(at - 1) % 32] = (0.0, 0.0, *map(_float, rise))
         while True:
-            low, high = (struct.unpack("f", struct.pack("I", i << _FRACTION))[0] for i in (at, at + 1))
-            if low >= LAST:
+            low, high = (struct.unpack("f", struct.pack("I", i << PIECES.fraction))[0] for i in (at, at + 1))
+            if low >= PIECES.last:
                 return tuple(zip(*columns, strict=True))
-            high = min(high, LAST)
+            high = min(high, PIECES.last)
             middle = _middle(low, high)
             start = Decimal(middle)
-            xs = _points(Decimal(low) - start, Decimal(high) - start, DEGREE + 1)
+            xs = _points(Decimal(low) - start, Decimal(high) - start, PIECES.degree + 1)
             coefficients = _through(xs, [_tanh(start + x) for x in xs])
             columns[at % 32] = (middle, _float(_tanh(start)), *map(_float, coefficients[1:]))
             at += 1
@@ -93,8 +104,8 @@ def pieces() -> tuple[tuple[float, ...], ...]:
 
 def tanh_by_pieces(x: Lane) -> Lane:
     """tanh of a float32."""
-    size = x.abs().at_most(LAST)
-    at = size.at_least(FIRST * 7 / 8).bits().shift_right(_FRACTION)
+    size = x.abs().at_most(PIECES.last)
+    at = size.at_least(PIECES.first * 7 / 8).bits().shift_right(PIECES.fraction)
     start, *coefficients = (avx512.look_up(row, at, "float") for row in pieces())
     t = size - start
     result = coefficients[-1]

@@ -18,6 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from polyreme.ir.python.records import dataclass
+from polyreme.lowering.analysis.accuracy import FUNCTIONS
 from polyreme.lowering.emit.llvm.exponentials import FORMATS, LOG2_E, erf, exp, expm1, sigmoid, tanh
 from polyreme.lowering.emit.llvm.libm import HUGE_ANGLE, unless
 from polyreme.lowering.emit.llvm.text import Lane
@@ -26,10 +28,6 @@ from polyreme.lowering.emit.llvm.text import Lane
 POLYNOMIALS = {
     # log(1 + f) = f - f*f/2 + f*f*f*LOG(f) for sqrt(1/2) <= 1 + f <= sqrt(2)
     "log": (0.3333331, -0.24999987, 0.20002227, -0.16669251, 0.14218667, -0.12384361, 0.118729256, -0.1178972, 0.069153704),
-    "gelu": (
-        0.14426078, -0.0059696627, 0.0003628027, -2.3477776e-05, 1.4973647e-06, -9.084602e-08, 5.1494338e-09, -2.7059083e-10, 1.3194209e-11,
-        -5.9786556e-13, 2.47505e-14, -9.239633e-16, 3.3848337e-17, -1.3519168e-18, 4.8748212e-20, -1.1309597e-21, 1.15324885e-23,
-    ),
     # float64: 2^t = 1 + t*EXP2(t) for |t| <= 1/2; log2((1+s)/(1-s)) = s*LOG2(s*s) for |s| <= 0.1716
     "exp2": (
         0.6931471805599514, 0.2402265069571772, 0.05550410866432619, 0.009618129182447099, 0.0013333558250751333, 0.00015403439981326666,
@@ -54,22 +52,29 @@ POLYNOMIALS = {
     ),
     "sinh": (0.166666666670654, 0.008333333276638703, 0.00019841295965923383, 2.755207275923659e-06, 2.5529484786802144e-08),
 }  # fmt: skip
-# gelu(x) = x*(1/2 + x*GELU(x*x - GELU_MIDDLE)) for |x| <= GELU_EDGE, where the bracket is 0 or 1 but for rounding
-GELU_EDGE, GELU_MIDDLE = 5.49, 12.0
+
+
+@dataclass(frozen=True)
+class Gelu:
+    """gelu(x) = x*(1/2 + x*GELU(x*x - middle)) for |x| <= edge, where the bracket is 0 or 1 but for rounding."""
+
+    edge: float
+    middle: float
+    polynomial: tuple[float, ...]
+
+
+GELU = Gelu(
+    edge=5.49, middle=12.0,
+    polynomial=(
+        0.14426078, -0.0059696627, 0.0003628027, -2.3477776e-05, 1.4973647e-06, -9.084602e-08, 5.1494338e-09, -2.7059083e-10, 1.3194209e-11,
+        -5.9786556e-13, 2.47505e-14, -9.239633e-16, 3.3848337e-17, -1.3519168e-18, 4.8748212e-20, -1.1309597e-21, 1.15324885e-23,
+    ),
+)  # fmt: skip
 
 LN2 = FORMATS["float"].ln2
 # Adding it leaves a float64 rounded to a whole number, which stands in the low bits of the sum.
 ROUNDER = FORMATS["double"].rounder
-# pi/2 in three words; the first two have 24 bits each, so that their products with a count up to 2^29 are exact without fma.
-PI_2 = (1.570796251296997, 7.549789415861596e-08, 5.390302858158119e-15)
-
-# Largest error of the float32 functions in ulp (of gelu: in ulp of its operand; for sin, cos and tan: below 2^30, and libm's above);
-# without fma, up to 1 more.
-BOUNDS = {
-    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 0.51, "log10": 0.51, "tanh": 2.0, "sigmoid": 1.75, "erf": 1.25, "gelu": 2.0,
-    "rsqrt": 1.5, "sin": 0.51, "cos": 0.51, "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "atan2": 0.51, "sinh": 0.51,
-    "cosh": 0.51, "pow": 0.51,
-}  # fmt: skip
+BOUNDS = FUNCTIONS["float"]
 
 
 # --- float32 throughout
@@ -121,8 +126,8 @@ def log1p(x: Lane) -> Lane:
 
 def gelu(x: Lane) -> Lane:
     """x times the distribution function: 1/2 plus an odd polynomial, constant from where it is 0 or 1 on."""
-    inside = x.at_least(-GELU_EDGE).at_most(GELU_EDGE)
-    share = inside.fma(inside.fma(inside, -GELU_MIDDLE).poly(POLYNOMIALS["gelu"]), 0.5)
+    inside = x.at_least(-GELU.edge).at_most(GELU.edge)
+    share = inside.fma(inside.fma(inside, -GELU.middle).poly(GELU.polynomial), 0.5)
     return x * share.at_least(0.0)
 
 
@@ -197,7 +202,7 @@ def _quadrant(x: Lane) -> tuple[Lane, Lane, Lane]:
     shifted = wide.fma(2 / math.pi, ROUNDER)
     n = shifted - ROUNDER
     r = wide
-    for word in PI_2:
+    for word in FORMATS["float"].pi_2:
         r = n.fma(-word, r)
     return *sine_and_cosine(r), shifted.bits()
 

@@ -25,13 +25,13 @@ import numpy as np
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir import config
-from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.types import BufferType, f32
 from polyreme.lowering.analysis.access import row_major
+from polyreme.lowering.analysis.accuracy import ALGORITHMS
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes, channel_tile
 from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, ColumnTile, NchwImage, Task
@@ -42,15 +42,10 @@ from polyreme.lowering.kernels.plan import Pack, Slot, pack
 from polyreme.lowering.kernels.problem import typical
 from polyreme.lowering.machines.winograd_costs import SPARE_ADDERS
 
-ACCURACY = {
-    2: Accuracy(ulp=0.5, summed=1.0),
-    3: Accuracy(ulp=0.5, summed=2.5),
-    4: Accuracy(ulp=0.5, summed=2.5),
-    5: Accuracy(ulp=0.5, summed=5.0),
-}
+ACCURACY = {size: bound for (_, size), bound in ALGORITHMS["winograd_columns"].items()}
 """By the size of a piece; see above for the magnitude."""
 # Heights of windows. Those of three rows save less than half, and are mostly of images with many channels.
-TAPS = (5,)
+TAPS = {taps for taps, _ in ALGORITHMS["winograd_columns"]}
 # Channels, or other steps that rows of the image differ by, below which transforms cost more than they save, and their errors have few
 # others to cancel with.
 LEAST_CHANNELS = 4

@@ -11,11 +11,11 @@ from math import isqrt
 
 from polyreme.dialects import tensor
 from polyreme.ir import config, dims
-from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, f32
+from polyreme.lowering.analysis.accuracy import ALGORITHMS
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
 from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, transforms
@@ -27,10 +27,7 @@ from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECES
 from polyreme.lowering.machines.winograd_costs import WinogradCosts, winograd_costs
 
-ACCURACY = {
-    (3, 2): Accuracy(ulp=0.5, summed=1.0), (3, 3): Accuracy(ulp=0.5, summed=2.0), (3, 4): Accuracy(ulp=0.5, summed=3.0),
-    (5, 2): Accuracy(ulp=0.5, summed=3.0),
-}  # fmt: skip
+ACCURACY = ALGORITHMS["winograd"]
 """By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
 # Sizes where additions cost nothing beside multiply-adds. Elsewhere 3 has fewer products than 2 and fewer weights than 4.
 USUAL_SIZES = {3: (2, 4), 5: (2,)}
