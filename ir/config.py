@@ -19,6 +19,8 @@
 | `POLYREME_MEETING` | the folder in which ranks say that they have come to `init_parallel_env`; the launcher sets it |
 | `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before its work is done here; otherwise 600 |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
+| `POLYREME_PTXAS` | the assembler of the CUDA toolkit for libraries for a GPU, or `off`; otherwise the first one found |
+| `CUDA_HOME`, `CUDA_PATH` | folders of CUDA toolkits in which it is looked for first |
 | `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
 | `FLAGS_amp_on_cpu` | 1 lets `paddle.amp` take effect on a CPU (`docs/amp.md`); read once, `paddle.set_flags` changes it |
 
@@ -130,6 +132,17 @@ def bytes_text(count: float) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count:.0f} B"
+
+
+def ptxas() -> str | None:
+    """The assembler of the CUDA toolkit that the user names: empty for none at all, None where nothing is said."""
+    text = os.environ.get("POLYREME_PTXAS", "").strip()
+    return "" if text.lower() in ("off", "0", "none") else text or None
+
+
+def cuda_folders() -> list[Path]:
+    """The folders of CUDA toolkits that the environment names."""
+    return [folder for name in ("CUDA_HOME", "CUDA_PATH") if (folder := _folder(name)) is not None]
 
 
 def winograd() -> bool:

@@ -64,6 +64,31 @@ class CallableModel:
 
     # --- checks
 
+    def _checked(self, inputs: Sequence[Any]) -> list[Array]:
+        """The inputs as dense arrays of the model's types, whose elements are what it takes; of the shapes `_measure` tells."""
+        if len(inputs) != len(self._inputs):
+            raise self._count_error(len(inputs))
+        arrays = []
+        for given, (_, dtype, spec) in zip(inputs, self._inputs, strict=True):
+            array = self._as_array(given, spec)
+            if array.dtype != dtype:
+                raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
+            arrays.append(np.ascontiguousarray(array).reshape(array.shape))
+        self._check_ranges(arrays)
+        return arrays
+
+    def _targets(self, shapes: Shapes, out: Sequence[Array | None] | None) -> list[Array]:
+        """Arrays of the outputs' shapes: those of `out` that are not None, after a check, and fresh ones."""
+        if out is not None and len(out) != len(self._outputs):
+            raise CallError(f"'{self.name}' expected {len(self._outputs)} arrays in 'out' but got {len(out)}")
+        results = []
+        for i, ((_, dtype, spec), shape) in enumerate(zip(self._outputs, shapes, strict=True)):
+            given = out[i] if out is not None else None
+            if given is not None:
+                self._check_out(given, spec, dtype, shape)
+            results.append(np.empty(shape, dtype) if given is None else given)
+        return results
+
     def _check_out(self, given: Any, spec: TensorSpec, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         if not isinstance(given, np.ndarray):
             raise CallError(f"'{self.name}' expected an array as 'out' for '{spec.name}' but got {type(given).__name__}")

@@ -14,10 +14,6 @@
 %guard = type { i64, i64, ptr }                           ; 0 least, 1 most, 2 what it is about, in words
 
 $model_functions
-declare hidden ptr @polyreme_pool_create(i32)
-declare hidden void @polyreme_pool_destroy(ptr)
-declare hidden i32 @polyreme_pool_threads(ptr)
-declare hidden i32 @polyreme_pool_set_threads(ptr, i32)
 
 declare ptr @calloc(i64, i64)
 declare ptr @aligned_alloc(i64, i64)
@@ -41,6 +37,11 @@ $text
 $messages
 
 ; --- making and ending a model
+
+declare hidden ptr @polyreme_pool_create(i32)
+declare hidden void @polyreme_pool_destroy(ptr)
+declare hidden i32 @polyreme_pool_threads(ptr)
+declare hidden i32 @polyreme_pool_set_threads(ptr, i32)
 
 $machine
 
@@ -122,19 +123,6 @@ done:
   ret void
 }
 
-define internal void @say(ptr %error, ptr %message) nounwind {
-entry:
-  %ignored = icmp eq ptr %error, null
-  br i1 %ignored, label %done, label %set
-
-set:
-  store ptr %message, ptr %error
-  br label %done
-
-done:
-  ret void
-}
-
 define void @${name}_destroy(ptr %model) nounwind {
 entry:
   %null = icmp eq ptr %model, null
@@ -195,6 +183,21 @@ ask:
 
 none:
   ret i32 0
+}
+
+; --- errors
+
+define internal void @say(ptr %error, ptr %message) nounwind {
+entry:
+  %ignored = icmp eq ptr %error, null
+  br i1 %ignored, label %done, label %set
+
+set:
+  store ptr %message, ptr %error
+  br label %done
+
+done:
+  ret void
 }
 
 define ptr @${name}_error() nounwind {

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polyreme.runtime.calling import CallableModel
 from polyreme.runtime.cpu import check_runs_here
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.files import in_parts
-from polyreme.runtime.manifest.manifest import Manifest
-from polyreme.runtime.manifest.specs import MAX_MANIFEST_BYTES
+from polyreme.runtime.manifest.manifest import GPU_HOST, GPU_PLAN, Manifest
+from polyreme.runtime.manifest.specs import MAX_MANIFEST_BYTES, TargetSpec
 from polyreme.runtime.memory import address_of, near_constants
 from polyreme.runtime.schedule import Schedule, schedule_of_parts
 from polyreme.runtime.shared_code import load_code
@@ -152,9 +153,12 @@ def _for_this_processor(found: LibraryFile, name: str) -> LibraryFile:
     raise ArtifactError(f"{name}: expected levels of processors but the library has none")
 
 
-def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable | Schedule | NodeModule:
+def load_compiled(
+    path: str | os.PathLike[str], threads: int | None = None, device: int = 0, gpu: Any = None
+) -> Executable | Schedule | NodeModule | CallableModel:
     """Open a compiled library, ready to be called with arrays; one in parts, since sizes of its results are known after the run, as a
-    schedule of these; a module of WebAssembly as one that runs in Node.
+    schedule of these; a module of WebAssembly as one that runs in Node; one for a GPU on the GPU of number `device`, or on the driver `gpu`
+    if one is given.
 
     `threads` works as in `set_num_threads`; None follows that function. A missing file is a `FileNotFoundError`; a damaged one, one without
     its weights, or one for another machine is an `ArtifactError`.
@@ -163,19 +167,12 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
     found = read_library(path)
     if is_module(found.manifest):
         return NodeModule(path, found.manifest)
+    if GPU_PLAN in found.manifest.extra:
+        return _load_for_gpu(path, found, device, gpu)
     found = _for_this_processor(found, os.fspath(path))
     library, table = _open(path.absolute(), found)
     keep: list[Any] = [library]
-    constants_at = table.constants or 0
-    weights_file = found.manifest.extra.get("weights")
-    if weights_file:
-        constants = map_weights(path.parent / weights_file, found.manifest)
-    elif found.manifest.all_constants and not constants_at:
-        raise ArtifactError(f"{path}: expected constants in the library but got none")
-    else:
-        count = found.manifest.constant_bytes
-        constants = np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(constants_at)) if count else np.empty(0, np.uint8)
-    constants = near_constants(constants)
+    constants = near_constants(_constants(path, found.manifest, table))
     keep.append(constants)
     functions = PoolFunctions(table.pool_create, table.pool_destroy, table.pool_threads, table.pool_set_threads)
     pool = library_pool(functions, threads, library)
@@ -189,6 +186,35 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
         model = replace(part, name=found.manifest.name)
         parts.append(Executable(model, ModelFunctions(run, arena_bytes, output_shapes), address_of(constants), pool, keep))
     return schedule_of_parts(found.manifest, parts)
+
+
+def _constants(path: Path, manifest: Manifest, table: _Table) -> np.ndarray[Any, Any]:
+    """The constants: of the file beside the library, or in it."""
+    weights_file = manifest.extra.get("weights")
+    if weights_file:
+        return map_weights(path.parent / weights_file, manifest)
+    constants_at, count = table.constants or 0, manifest.constant_bytes
+    if manifest.all_constants and not constants_at:
+        raise ArtifactError(f"{path}: expected constants in the library but got none")
+    return np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(constants_at)) if count else np.empty(0, np.uint8)
+
+
+def _load_for_gpu(path: Path, found: LibraryFile, device: int, gpu: Any) -> CallableModel:
+    from polyreme.runtime.gpu.executable import GpuExecutable
+    from polyreme.runtime.gpu.library import GpuLibrary, artifact_in
+
+    check_runs_here(host_of(found.manifest), os.fspath(path))
+    library, table = _open(path.absolute(), found)
+    constants = _constants(path, found.manifest, table)
+    if gpu is not None:
+        return GpuExecutable(artifact_in(library, found.manifest, constants), gpu)
+    weights_file = found.manifest.extra.get("weights")
+    return GpuLibrary(library, found.manifest, path.parent / weights_file if weights_file else None, device)
+
+
+def host_of(manifest: Manifest) -> TargetSpec:
+    """The machine that a library's own code is for: of one for a GPU the least of an architecture."""
+    return TargetSpec(manifest.extra[GPU_HOST]) if GPU_HOST in manifest.extra else manifest.target
 
 
 def _open(path: Path, found: LibraryFile) -> tuple[ctypes.CDLL, _Table]:

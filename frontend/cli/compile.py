@@ -31,6 +31,7 @@ EXAMPLES = (
         "With a pass of your own, which a Python file registers, before ops are fused",
         "polyreme compile examples/lenet.py:LeNet --load examples/count_ops.py --add-pass count-ops@before:fuse -o lenet.so",
     ),
+    ("For a GPU: a library that needs its driver alone", "polyreme compile examples/lenet.py:LeNet --target cuda:sm_80 -o lenet.so"),
     ("For a GPU: PTX, launches and constants in one file", "polyreme compile examples/lenet.py:LeNet --target cuda:sm_80 -o lenet.cubin"),
 )
 
@@ -88,7 +89,8 @@ def command(
 
     The suffix of the output says what kind of library is written: .so is loaded, .a and .o are linked into a program, and .wasm, with the
     JavaScript beside it (.mjs), runs in a browser or in Node.
-    For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
+    For a GPU (--target cuda:sm_80) a library needs the driver (libcuda) alone. Of any other suffix, such as .cubin, the output is an
+    artifact for Python: PTX, launches and constants in one file. --to ptx writes the PTX alone.
     """
     from polyreme.ir.python.garbage import without_collections
 
@@ -143,9 +145,9 @@ def _compile(
         library = compile(net, output, chosen, cpu=several, form=level, folders=folders, cpp=cpp, small=small)
     if not output.is_file():
         return  # a device, such as /dev/null
-    if chosen.code == "ptx":
+    if chosen.code == "ptx" and level is None and output.suffix not in (".so", ".a", ".o"):
         note(f"{output}: for {chosen.name}")
         return
     beside = output.with_suffix(".mjs" if chosen.arch == "wasm32" else ".h")
     written = f"{output}, {beside} and {output.with_suffix('.hpp')}" if cpp else f"{output} and {beside}"
-    note(f"{written}: {library if library is not None else 'for ' + chosen.triple}")
+    note(f"{written}: {library if library is not None else 'for ' + (chosen.name if chosen.code == 'ptx' else chosen.triple)}")

@@ -71,12 +71,12 @@ def compile(
     allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
     if chosen is None:
         return _compile_for_several(net, Path(path), target, input_spec, form, folders, cpp, allowed)
-    if cpp and (chosen.code == "ptx" or is_module):
+    if cpp and is_module:
         raise PolyremeError(
             f"expected a library that C++ programs use (.so, .a, .o) for a header of C++ but got '{path}' for {chosen.name}", code="E0004"
         )
     if chosen.code == "ptx":
-        _check_artifact(Path(path), chosen, form, small)
+        form = _gpu_form(Path(path), chosen, form, small, cpp)
     else:
         from polyreme.lowering.link.artifact import check_form
 
@@ -94,24 +94,24 @@ def compile(
     return load_compiled(library) if here and form in (None, "shared") and library.is_file() else None
 
 
-def _check_artifact(path: Path, target: Any, form: str | None, small: bool | None) -> None:
-    """Refuse what says how a library is written where a GPU's artifact is."""
+def _gpu_form(path: Path, target: Any, form: str | None, small: bool | None, cpp: bool) -> str | None:
+    """The form of a library for a GPU; None for an artifact, which any other suffix stands for. What cannot be chosen there is refused."""
     from polyreme.ir.diagnostics import PolyremeError
     from polyreme.lowering.link.artifact import FORMS
 
-    if form is not None or path.suffix in FORMS.values():
-        usual = path.with_suffix(".cubin").name
-        raise PolyremeError(
-            f"expected the file of a GPU's artifact, such as '{usual}', and no form of a library for {target.name} "
-            f"but got '{path.name}'" + (f" and '{form}'" if form is not None else ""),
-            code="E0004",
-        )
     if small is not None:
         raise PolyremeError(
             f"expected no choice of small weights for {target.name} but got {'small' if small else 'no small'}: code for GPUs has one form "
             "of them",
             code="E0004",
         )
+    if form is not None or path.suffix in FORMS.values():
+        from polyreme.lowering.link.gpu_library import gpu_library_form
+
+        return gpu_library_form(path, form)
+    if cpp:
+        raise PolyremeError(f"expected a library (.so, .a, .o) for a header of C++ but got the artifact '{path}'", code="E0004")
+    return None
 
 
 def target_for(path: str | os.PathLike[str], form: str | None, target: Any) -> Any:
@@ -202,7 +202,11 @@ def _compiled(key: str, module: Any, path: Path, target: Any, form: str | None, 
 
 
 def _write(artifact: Any, library: Path, target: Any, form: str | None, folders: bool, cpp: bool) -> None:
-    if target.code == "ptx":
+    if target.code == "ptx" and form is not None:
+        from polyreme.lowering.link.gpu_library import write_gpu_library
+
+        write_gpu_library(artifact, library, form=form, folders=folders, cpp=cpp)
+    elif target.code == "ptx":
         from dataclasses import replace
 
         from polyreme.lowering.link.artifact import without_folders
@@ -217,21 +221,25 @@ def _write(artifact: Any, library: Path, target: Any, form: str | None, folders:
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:
     """The library or GPU artifact at `path`, called with numpy arrays by position or by name. LLVM is not loaded.
 
-    `threads` is how many it computes with, by default the processors that this process may use. An artifact runs on the current device if
-    that is a GPU, else on this machine's.
+    `threads` is how many it computes with, by default the processors that this process may use. An artifact, and a library for a GPU, runs
+    on the current device if that is a GPU, else on this machine's. An artifact needs pycuda, a library the driver alone.
     """
+    from polyreme.device import as_place, current_place, driver_of
     from polyreme.runtime import library
     from polyreme.runtime.artifact import MAGIC, Artifact
 
     with open(path, "rb") as file:
         is_artifact = file.read(len(MAGIC)) == MAGIC
     if is_artifact:
-        from polyreme.device import as_place, current_place, driver_of
         from polyreme.runtime.gpu.executable import GpuExecutable
 
         place = current_place()
         return GpuExecutable(Artifact.load(path), driver_of(place if place.is_gpu_place() else as_place("gpu")))
 
+    place = current_place()
+    if place.is_gpu_place():
+        # A device of no system's is given the kernels; others are found by the library itself.
+        return library.load_compiled(path, threads, getattr(place, "id", 0), driver_of(place) if place.kind == "gpu-emulated" else None)
     return library.load_compiled(path, threads=threads)
 
 

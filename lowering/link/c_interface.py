@@ -15,7 +15,18 @@ from polyreme.ir.dims import parse_dim
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode, SizeCode
 from polyreme.lowering.link.processor import machine_check
-from polyreme.lowering.link.runtime import DTYPES, SUM_LANES, GuardSpec, Manifest, RangeSpec, SizeSpec, TargetSpec, TensorSpec, native_text
+from polyreme.lowering.link.runtime import (
+    DTYPES,
+    GPU_PLAN,
+    SUM_LANES,
+    GuardSpec,
+    Manifest,
+    RangeSpec,
+    SizeSpec,
+    TargetSpec,
+    TensorSpec,
+    native_text,
+)
 
 LIBRARY_FORMAT = 1
 
@@ -120,6 +131,21 @@ def c_interface(manifest: Manifest, name: str, weights: Weights) -> str:
     return Template(native_text("capi.ll")).substitute(placeholders(manifest, name, weights))
 
 
+# In `capi.ll` each section begins with such a line.
+_SECTION = "; --- "
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """The sections of a native text by their first words; what stands in front of them under none."""
+    head, *rest = text.split(f"\n{_SECTION}")
+    return {"": head + "\n"} | {part.split("\n")[0]: f"\n{_SECTION}{part}" for part in rest}
+
+
+def without_table(text: str) -> str:
+    """Without the table that a loader asks for."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith("@polyreme_library"))
+
+
 def digests_text(name: str, digests: Digests) -> str:
     """LLVM IR, likewise, of the digests."""
     return "\n".join([
@@ -136,18 +162,18 @@ def placeholders(manifest: Manifest, name: str, weights: Weights, model: str = "
     input_rows = _tensor_rows(text, manifest.inputs, manifest)
     output_rows = _tensor_rows(text, manifest.outputs, manifest)
     tables = [
-        _array("inputs", "%tensor", input_rows),
-        _array("outputs", "%tensor", output_rows),
-        _array(
+        array_text("inputs", "%tensor", input_rows),
+        array_text("outputs", "%tensor", output_rows),
+        array_text(
             "arguments",
             "%argument",
             [f"{{ i32 {('input', 'constant', 'output', 'looks').index(kind)}, i32 {n} }}" for kind, n in manifest.arguments],
         ),
-        _array("constants", "i64", [str(c.offset) for c in manifest.constants]),
-        _array("sizes", "%size", [_size_row(text, s, manifest) for s in manifest.sizes]),
-        _array("ranges", "%range", [_range_row(text, r, manifest) for r in manifest.ranges]),
-        _array("looks", "%look", [f"{{ i64 {int(look.wraps)}, ptr {text.text(look.what)} }}" for look in manifest.looks]),
-        _array("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
+        array_text("constants", "i64", [str(c.offset) for c in manifest.constants]),
+        array_text("sizes", "%size", [_size_row(text, s, manifest) for s in manifest.sizes]),
+        array_text("ranges", "%range", [_range_row(text, r, manifest) for r in manifest.ranges]),
+        array_text("looks", "%look", [f"{{ i64 {int(look.wraps)}, ptr {text.text(look.what)} }}" for look in manifest.looks]),
+        array_text("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
         f"@{name}__identity = external hidden constant i8",
         _library_table(name, bool(manifest.all_constants) and not weights.file, bool(manifest.steps)),
         "",
@@ -211,7 +237,8 @@ def text_constant(text: str) -> str:
     return f"[{len(data)} x i8] {_bytes(data)}"
 
 
-def _array(name: str, type: str, rows: Sequence[str]) -> str:
+def array_text(name: str, type: str, rows: Sequence[str]) -> str:
+    """A constant that is an array of rows of a type."""
     content = f"[ {', '.join(f'{type} {row}' for row in rows)} ]" if rows else "zeroinitializer"
     return f"@{name} = internal constant [{len(rows)} x {type}] {content}"
 
@@ -280,11 +307,15 @@ def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec], manifest: Manif
 def _library_table(name: str, constants_inside: bool, in_parts: bool) -> str:
     """What `runtime/library.py` needs; the fields are listed there too. A model in parts has a table of these."""
     functions = ["run", "arena_bytes", "output_shapes"]
-    fields = [
+    return library_table([
         f"ptr @{name}__identity", *("ptr null" if in_parts else f"ptr @polyreme_model_{function}" for function in functions),
         "ptr @polyreme_constants" if constants_inside else "ptr null",
         "ptr @polyreme_pool_create", "ptr @polyreme_pool_destroy", "ptr @polyreme_pool_threads", "ptr @polyreme_pool_set_threads",
-    ]  # fmt: skip
+    ])  # fmt: skip
+
+
+def library_table(fields: Sequence[str]) -> str:
+    """The table with these fields behind its format."""
     return f"@polyreme_library = constant {{ i64{', ptr' * len(fields)} }} {{ i64 {LIBRARY_FORMAT}, {', '.join(fields)} }}"
 
 
@@ -393,7 +424,8 @@ def _fit_function(manifest: Manifest, tensors: Sequence[TensorSpec]) -> str:
 def c_header(manifest: Manifest, name: str, weights: Weights, form: str = "shared") -> str:
     """The header, for C and C++."""
     target = ", ".join(filter(None, [manifest.target.triple, manifest.target.cpu]))
-    create_with = _CREATE_WITH_WEIGHTS if weights.file else ""
+    words = _ON_GPU if GPU_PLAN in manifest.extra else {"making": _MAKING, "threads": _THREADS, "more_codes": "", "more_runs": ""}
+    create_with = (_CREATE_WITH_WEIGHTS if weights.file else "") + words.get("create_more", "")
     return Template(_HEADER).substitute(
         name=name,
         NAME=name.upper(),
@@ -407,6 +439,7 @@ def c_header(manifest: Manifest, name: str, weights: Weights, form: str = "share
         learnt=_LEARNT.replace("$name", name) if manifest.steps else "",
         unknown=", -1 for one that only a run tells" if manifest.steps else "",
         create_with=Template(create_with).substitute(name=name, file=comment_text(weights.file)),
+        **{key: Template(text).substitute(name=name, NAME=name.upper()) for key, text in words.items()},
         inputs_count=len(manifest.inputs),
         outputs_count=len(manifest.outputs),
         shapes_hint="NULL when all sizes are fixed (they are)" if not manifest.sizes else "one array of sizes per input",
@@ -448,6 +481,38 @@ _BUILD = {
 _LEARNT = """ Sizes of this
  * model's results are known once it has run: $name_run refuses then."""
 
+_MAKING = """\
+/* Makes a model that runs on `threads` threads, the caller's among them (0: one per processor). NULL on failure; then *error, unless
+ * `error` is NULL, points to a text that lasts until the thread's next call. Threads are started here and end in ${name}_destroy; they
+ * sleep between runs. After fork(), the child's runs go on the calling thread until it calls ${name}_set_threads. */
+"""
+_THREADS = "/* The number of threads; changing it waits for a running job, and returns the number there is now. */"
+
+# What differs for a GPU.
+_ON_GPU = {
+    "making": """\
+/* Makes a model on GPU 0, whose driver (libcuda.so.1, or what POLYREME_LIBCUDA in the environment names) is looked for here, not before:
+ * nothing else of CUDA is needed. `threads` is not used. NULL on failure; then *error, unless `error` is NULL, points to a text that lasts
+ * until the thread's next call: no driver, no GPU, a GPU or a driver that is too old, no memory for the weights. Weights and code stay on
+ * the GPU until ${name}_destroy. A model is of no use in a child after fork(). */
+""",
+    "create_more": """
+/* The same on GPU number `device`, with the file of the weights at another place unless `weights` is NULL. */
+${name}_model *${name}_create_on(int32_t device, const char *weights, const char **error);
+""",
+    "threads": "/* 1: a run computes on the GPU, and copies on the calling thread. */",
+    "more_codes": "  ${NAME}_BAD_DEVICE = 7,   /* the GPU or its driver failed; results may be written to */\n",
+    "more_runs": """\
+/* The same as ${name}_run with arrays that lie on the GPU of the model: inputs[i] and outputs[i] are device addresses, multiples of 16.
+ * The work is queued on `stream` (a CUstream or cudaStream_t; NULL is the default one), behind what is there, and may still be under way
+ * when this returns; a model with positions (ids) among its inputs, or that computes some, waits for it and looks at them. The stream must
+ * not be one that is being recorded. Outputs may be written to where ${NAME}_BAD_DATA or ${NAME}_BAD_DEVICE is returned. */
+int32_t ${name}_run_on_device(${name}_model *model, const void *const *inputs, const int64_t *const *input_shapes, void *const *outputs,
+                              void *stream);
+
+""",
+}
+
 _HEADER = """\
 /* ${name}: a model compiled by polyreme for ${target}.
  *
@@ -480,15 +545,12 @@ enum {
   ${NAME}_NO_MEMORY = 3,
   ${NAME}_BAD_WEIGHTS = 4,  /* the file of the weights is missing or not this library's */
   ${NAME}_BAD_DATA = 5,     /* a position, of an input or computed, is outside of what it is one in, such as an id beyond a table */
-  ${NAME}_TOO_SMALL = 6     /* there is not enough room for a result */
+${more_codes}  ${NAME}_TOO_SMALL = 6     /* there is not enough room for a result */
 };
 
 typedef struct ${name}_model ${name}_model;
 
-/* Makes a model that runs on `threads` threads, the caller's among them (0: one per processor). NULL on failure; then *error, unless
- * `error` is NULL, points to a text that lasts until the thread's next call. Threads are started here and end in ${name}_destroy; they
- * sleep between runs. After fork(), the child's runs go on the calling thread until it calls ${name}_set_threads. */
-${name}_model *${name}_create(int32_t threads, const char **error);
+${making}${name}_model *${name}_create(int32_t threads, const char **error);
 ${create_with}
 /* Ends the model and its threads. No run may be under way. NULL is allowed. */
 void ${name}_destroy(${name}_model *model);
@@ -504,13 +566,13 @@ int32_t ${name}_run(${name}_model *model, const void *const *inputs, const int64
 int32_t ${name}_run_sized(${name}_model *model, const void *const *inputs, const int64_t *const *input_shapes, void *const *outputs,
                           const int64_t *capacities, int64_t *const *output_shapes);
 
-/* Writes the sizes that output i will have to output_shapes[i][0 .. rank)${unknown}. */
+${more_runs}/* Writes the sizes that output i will have to output_shapes[i][0 .. rank)${unknown}. */
 int32_t ${name}_output_shapes(const int64_t *const *input_shapes, int64_t *const *output_shapes);
 
 /* Text of the calling thread's last error; empty when its last run succeeded. */
 const char *${name}_error(void);
 
-/* The number of threads; changing it waits for a running job, and returns the number there is now. */
+${threads}
 int32_t ${name}_threads(const ${name}_model *model);
 int32_t ${name}_set_threads(${name}_model *model, int32_t threads);
 

@@ -10,22 +10,28 @@ from dataclasses import replace
 from string import Template
 
 from polyreme.ir.dims import parse_dim, symbols
-from polyreme.lowering.link.c_interface import MODEL_FUNCTIONS, Weights, placeholders, sizes_function, text_constant
+from polyreme.lowering.link.c_interface import (
+    MODEL_FUNCTIONS,
+    Weights,
+    placeholders,
+    sections_of,
+    sizes_function,
+    text_constant,
+    without_table,
+)
 from polyreme.lowering.link.parts import part_name
 from polyreme.lowering.link.runtime import DTYPES, BodySpec, Manifest, StepSpec, TensorSpec, native_text
 
 __all__ = ["interfaces_in_parts"]
 
 _TEXT = "[512 x i8]"
-# In `capi.ll` each begins with such a line.
-_SECTION = "; --- "
 # LLVM's name of the type of a number that a size is made of, by numpy's.
 _NUMBERS = {"bool": "i8", **{f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 
 
 def interfaces_in_parts(manifest: Manifest, name: str, weights: Weights) -> dict[str, str]:
     """LLVM IR, as `c_interface` gives it, of the whole and of each part, by the name of its object file."""
-    sections = _sections(native_text("capi.ll"))
+    sections = sections_of(native_text("capi.ll"))
     texts = {"interface.o": _whole(manifest, name, weights, sections)}
     for number, part in enumerate(manifest.parts):
         model = f"polyreme_{part_name(number)}"
@@ -33,7 +39,7 @@ def interfaces_in_parts(manifest: Manifest, name: str, weights: Weights) -> dict
         # One text for all: whoever calls the whole asks for it.
         fields["text"] = f"@polyreme_text = external hidden thread_local global {_TEXT}"
         text = Template("".join(sections[key] for key in ("", "running", "sizes"))).substitute(fields)
-        texts[f"interface_{part_name(number)}.o"] = _with_own_text(_without_table(text))
+        texts[f"interface_{part_name(number)}.o"] = _with_own_text(without_table(text))
     return texts
 
 
@@ -45,17 +51,6 @@ def _with_own_text(text: str) -> str:
 def _calls(number: int) -> str:
     """What the checked functions of a part are called after."""
     return f"polyreme_calls_{part_name(number)}"
-
-
-def _sections(text: str) -> dict[str, str]:
-    """The sections of a native text by their first words; what stands in front of them under none."""
-    head, *rest = text.split(f"\n{_SECTION}")
-    return {"": head + "\n"} | {part.split("\n")[0]: f"\n{_SECTION}{part}" for part in rest}
-
-
-def _without_table(text: str) -> str:
-    """Without the table that only the whole has."""
-    return "\n".join(line for line in text.split("\n") if not line.startswith("@polyreme_library"))
 
 
 def _whole(manifest: Manifest, name: str, weights: Weights, sections: dict[str, str]) -> str:

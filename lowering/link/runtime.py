@@ -14,8 +14,9 @@ from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.files import is_device, write_atomically
 from polyreme.runtime.gpu.executable import GpuExecutable
 from polyreme.runtime.gpu.plan import Argument, GpuPlan, LaunchSpec
+from polyreme.runtime.gpu.versions import cuda_for, cuda_text, device_of, version_of
 from polyreme.runtime.library import LEVELS_KEY, PARTS, WEIGHTS_HEADER, library_bytes, weights_header
-from polyreme.runtime.manifest.manifest import GPU_PLAN, Manifest
+from polyreme.runtime.manifest.manifest import GPU_HOST, GPU_PLAN, Manifest
 from polyreme.runtime.manifest.specs import (
     DTYPES,
     BodySpec,
@@ -42,13 +43,14 @@ from polyreme.runtime.shared_code import (
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
 __all__ = [
-    "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "DTYPES", "GPU_PLAN", "LEVELS_KEY", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "PARTS",
+    "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "DTYPES", "GPU_HOST", "GPU_PLAN", "LEVELS_KEY", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS",
+    "PARTS",
     "POOL_FUNCTIONS", "SUM_LANES", "WEIGHTS_HEADER", "Argument", "Artifact", "BodySpec", "Cache", "ConstantSpec", "Draft", "Executable",
     "GpuExecutable", "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec", "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool",
     "PoolFunctions", "LookSpec", "RangeSpec", "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of",
-    "cache_in", "check_runs_here", "constants_of",
+    "cache_in", "check_runs_here", "constants_of", "cuda_for", "cuda_text", "device_of",
     "digest_of", "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared", "native_text", "process_pool", "weights_header",
-    "weights_sum", "with_shared_code", "write_atomically",
+    "version_of", "weights_sum", "with_shared_code", "write_atomically",
 ]  # fmt: skip
 
 

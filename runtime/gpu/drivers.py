@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import re
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ import numpy as np
 
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.gpu.graphs import Graph, GraphError, GraphFunctions
+from polyreme.runtime.gpu.versions import cuda_for, cuda_text, version_of
 from polyreme.runtime.ptx.memory import DeviceMemory
 from polyreme.runtime.ptx.parser import parse_ptx
 from polyreme.runtime.ptx.program import ALWAYS_SHARED, Program
@@ -211,16 +211,6 @@ class EmulatedDriver:
 
 # The least compute capability whose code is written here.
 OLDEST = 75
-# The first CUDA, as its drivers tell it, that knows a version of PTX; of the versions that are written here and some around them.
-_CUDA_OF_PTX = (((6, 3), 10000), ((6, 4), 10010), ((7, 0), 11000), ((7, 1), 11010), ((7, 8), 11080), ((8, 0), 12000), ((8, 6), 12070))
-_PTX_VERSION = re.compile(rb"^\.version (\d+)\.(\d+)", re.M)
-
-
-def _cuda_text(version: int) -> str:
-    """A version as CUDA tells it: 11080 is 11.8."""
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
 # A flag of a stream that does not wait for the default one, and which that does not wait for.
 _NON_BLOCKING = 1
 
@@ -344,16 +334,12 @@ class CudaDriver:
 
     def _check_version(self, text: bytes) -> None:
         """Whether the driver, which says for which CUDA it is, knows this version of PTX."""
-        found = _PTX_VERSION.search(text)
-        if found is None:
-            return
-        version = int(found[1]), int(found[2])
-        needed = next((cuda for ptx, cuda in reversed(_CUDA_OF_PTX) if ptx <= version), 0)
+        version, needed = version_of(text), cuda_for(text)
         own = int(self._cuda.get_driver_version())
-        if own < needed:
+        if version is not None and own < needed:
             raise GpuError(
-                f"expected a driver for CUDA {_cuda_text(needed)} or newer, since the kernels are PTX {version[0]}.{version[1]}, but this "
-                f"machine's is for {_cuda_text(own)}: install a newer one, or use 'cpu'"
+                f"expected a driver for CUDA {cuda_text(needed)} or newer, since the kernels are PTX {version[0]}.{version[1]}, but this "
+                f"machine's is for {cuda_text(own)}: install a newer one, or use 'cpu'"
             )
 
     def free_bytes(self) -> int | None:

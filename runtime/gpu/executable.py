@@ -19,7 +19,7 @@ import numpy as np
 
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.calling import Array, CallableModel, Shapes
-from polyreme.runtime.errors import ArtifactError, CallError
+from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.gpu.arrays import DeviceArray
 from polyreme.runtime.gpu.copies import DeviceCopies
 from polyreme.runtime.gpu.plan import GpuPlan, LaunchSpec
@@ -93,7 +93,7 @@ class GpuExecutable(CallableModel):
         arrays = self._checked(inputs)
         with self._lock:
             memory = self._remember(tuple(a.shape for a in arrays))
-            results = self._targets(memory, out)
+            results = self._targets(memory.output_shapes, out)
             self._take_buffers(memory)
             for array, (slot, _, _) in zip(arrays, self._inputs, strict=True):
                 self._upload(memory.buffers[slot], array)
@@ -191,31 +191,6 @@ class GpuExecutable(CallableModel):
         """Give back what the latest call took on the device, except constants; the next call takes it again."""
         with self._lock:
             self._release()
-
-    # --- arrays
-
-    def _checked(self, inputs: Sequence[Any]) -> list[Array]:
-        if len(inputs) != len(self._inputs):
-            raise self._count_error(len(inputs))
-        arrays = []
-        for given, (_, dtype, spec) in zip(inputs, self._inputs, strict=True):
-            array = self._as_array(given, spec)
-            if array.dtype != dtype:
-                raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
-            arrays.append(np.ascontiguousarray(array).reshape(array.shape))
-        self._check_ranges(arrays)
-        return arrays
-
-    def _targets(self, memory: _Memory, out: Sequence[Array | None] | None) -> list[Array]:
-        if out is not None and len(out) != len(self._outputs):
-            raise CallError(f"'{self.name}' expected {len(self._outputs)} arrays in 'out' but got {len(out)}")
-        results = []
-        for i, ((_, dtype, spec), shape) in enumerate(zip(self._outputs, memory.output_shapes, strict=True)):
-            given = out[i] if out is not None else None
-            if given is not None:
-                self._check_out(given, spec, dtype, shape)
-            results.append(np.empty(shape, dtype) if given is None else given)
-        return results
 
     # --- memory on the device
 

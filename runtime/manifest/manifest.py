@@ -26,12 +26,14 @@ from polyreme.runtime.manifest.reading import (
 )
 from polyreme.runtime.manifest.specs import ConstantSpec, GuardSpec, LookSpec, RangeSpec, SizeSpec, StepSpec, TargetSpec, TensorSpec
 
-__all__ = ["FORMAT", "GPU_PLAN", "Manifest"]
+__all__ = ["FORMAT", "GPU_HOST", "GPU_PLAN", "Manifest"]
 
 FORMAT = 1
 
 # Where `extra` of a manifest has the plan for a GPU, if the artifact is for one.
 GPU_PLAN = "gpu"
+# Where `extra` of a library for a GPU has the triple of the machine that its own code is for.
+GPU_HOST = "host"
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from polyreme.lowering.link.ptxas import find_ptxas
 
 DEVICES = (75, 80, 86, 90)
 # What code for each of them is assembled for.
@@ -25,18 +23,6 @@ class Cost:
     registers: int
     spills: int
     shared: int
-
-
-@cache
-def find_ptxas() -> str | None:
-    """The assembler of a toolkit, or of the package nvidia-cuda-nvcc; None when there is none."""
-    candidates = [Path(os.environ[v]) / "bin" / "ptxas" for v in ("CUDA_HOME", "CUDA_PATH") if v in os.environ]
-    candidates += [Path(found)] if (found := shutil.which("ptxas")) else []
-    candidates += sorted(Path("/usr/local").glob("cuda*/bin/ptxas"))
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations or () if spec is not None else ():
-        candidates += sorted(Path(folder).glob("**/bin/ptxas"))
-    return next((str(p) for p in candidates if p.is_file()), None)
 
 
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas, of the CUDA toolkit or the package nvidia-cuda-nvcc")

@@ -379,7 +379,8 @@ def test_refusals_name_the_target(tmp_path: Path) -> None:
     spec = [paddle.static.InputSpec([2, 8], "float32", "x")]
     for path, kind, wanted in (
         ("net.cubin", {}, "an artifact for a GPU has a target such as 'cuda:sm_80'"),
-        ("net.so", {"target": "cuda:sm_80", "cpp": True}, r"C\+\+ but got '.*net.so' for cuda:sm_80"),
+        ("net.cubin", {"target": "cuda:sm_80", "cpp": True}, r"header of C\+\+ but got the artifact '.*net.cubin'"),
+        ("net.wasm", {"target": "cuda:sm_80"}, r"WebAssembly \(.wasm\) for the target wasm32, and only for it, but got 'net.wasm'"),
     ):
         with pytest.raises(PolyremeError, match=wanted):
             paddle.compile(paddle.nn.ReLU(), tmp_path / path, input_spec=spec, **kind)

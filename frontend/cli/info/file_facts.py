@@ -48,7 +48,8 @@ def _library(file: Path) -> Facts:
     from polyreme.runtime.artifact import MAGIC, Artifact
     from polyreme.runtime.cpu import check_runs_here
     from polyreme.runtime.errors import ArtifactError
-    from polyreme.runtime.library import LEVELS_KEY, map_weights, read_library
+    from polyreme.runtime.library import LEVELS_KEY, host_of, map_weights, read_library
+    from polyreme.runtime.manifest.manifest import GPU_PLAN
     from polyreme.runtime.wasm.module import is_module
 
     with open(file, "rb") as opened:
@@ -61,7 +62,7 @@ def _library(file: Path) -> Facts:
     of_wasm = is_module(manifest)
     try:
         if not is_artifact and not of_wasm:
-            check_runs_here(manifest.target, str(file))
+            check_runs_here(host_of(manifest), str(file))
         if beside:
             map_weights(file.parent / beside, manifest)
     except ArtifactError as error:
@@ -70,6 +71,8 @@ def _library(file: Path) -> Facts:
     weights = {"bytes": manifest.constant_bytes, "file": beside}
     kind = "artifact" if is_artifact else "module" if of_wasm else "library"
     here = f"{file.with_suffix('.mjs').name} loads it in a browser or in Node" if of_wasm else "can be loaded"
+    if GPU_PLAN in manifest.extra:
+        here += " where there is a GPU" + ("" if is_artifact else " and its driver")
     found = {
         "kind": kind,
         "file": str(file),
