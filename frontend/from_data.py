@@ -46,9 +46,9 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
     elif isinstance(data, (list, tuple)) and any(isinstance(d, Expr) for d in data):
         made = _of_sizes(data, wanted)
     elif is_traced():
-            made = provided.constant(_array(data, wanted))
+            made = provided.constant(array_of(data, wanted))
     else:
-        made = Tensor._wrap(_array(data, wanted))
+        made = Tensor._wrap(array_of(data, wanted))
     made.stop_gradient = stop_gradient
     if where is not None:
         made._place = where
@@ -73,7 +73,7 @@ def _cast(x: Tensor, wanted: DType) -> Tensor:
     return made
 
 
-def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+def array_of(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     literal = not isinstance(data, (np.ndarray, np.generic))
     if literal and not isinstance(data, (bool, int, float, complex, list, tuple)):
         raise TypeError(

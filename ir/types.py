@@ -89,6 +89,11 @@ def scalar_type(dtype: Any) -> ScalarType:
     raise TypeError(f"expected a numeric dtype but got {dtype}")
 
 
+def has_scalar_type(dtype: Any) -> bool:
+    """Whether a numpy dtype is that of a scalar type."""
+    return dtype in _FROM_NUMPY or dtype.name == "bfloat16"
+
+
 def dim_text(dim: Dim) -> str:
     """A dimension inside a type: bare when it cannot be confused with the `x` between sizes, else in parentheses."""
     text = str(dim)

@@ -277,6 +277,12 @@ class StaticFunction(CompiledFunction):
         if not _enabled or dispatch.recorder() is not None:
             # Inside another traced function the ops simply become part of it.
             return self._function(*args, **kwargs)
+        if self.full_graph and _has_arrays((args, kwargs)):
+            with _tensors_of_arrays(args, kwargs) as (args, kwargs):
+                return self._called_with(args, kwargs)
+        return self._called_with(args, kwargs)
+
+    def _called_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._never_whole:
             return self._gather(args, kwargs)
         if kwargs or len(args) != self._arity:
@@ -290,7 +296,7 @@ class StaticFunction(CompiledFunction):
             return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
         if calls is not None:
             given = args, kwargs
-            tensors = [arg for arg in args if isinstance(arg, Tensor)]
+            tensors = [arg if isinstance(arg, Tensor) else _tensor(arg) for arg in args if isinstance(arg, (Tensor, np.ndarray))]
             for whole in calls.wholes:
                 if calls.sized and not whole.fits(tuple([t._value.shape for t in tensors])):
                     continue
@@ -335,6 +341,8 @@ class StaticFunction(CompiledFunction):
                 key.append((arg._value.dtype, arg._value.shape, arg.stop_gradient))
             elif arg.__class__ in _PLAIN:
                 key.append((arg.__class__, arg if arg else repr(arg)))
+            elif arg.__class__ is np.ndarray and is_tensor(arg):
+                key.append((arg.dtype, arg.shape, np.ndarray))
             else:
                 return None
         return tuple(key)
@@ -377,6 +385,9 @@ class StaticFunction(CompiledFunction):
         kwargs: dict[str, Any],
     ) -> Any:
         given, shapes = (args, kwargs), shapes_of(inputs)
+        leaves: list[Any] = []
+        flatten(given, leaves, is_tensor)
+        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         fitting = [whole for whole in calls.wholes if whole.fits(shapes)]
         for whole in fitting:
             found = whole.check(given)
@@ -403,7 +414,7 @@ class StaticFunction(CompiledFunction):
                     return self._run(calls, template, types, inputs, args, kwargs)  # since another thread has made one
                 try:
                     calls.made += 1
-                    whole = self._capture_sized(calls, template, types, inputs, shapes)
+                    whole = self._capture_sized(calls, template, types, inputs, shapes, arrays)
                     if _may_wait(whole):
                         alone.close()
                     found = whole.check(given)
@@ -417,7 +428,7 @@ class StaticFunction(CompiledFunction):
                             if self.input_spec is not None or free_axes(types) <= calls.numbered:
                                 raise
                             calls.numbered = free_axes(types)
-                            whole = self._capture_sized(calls, template, types, inputs, shapes)
+                            whole = self._capture_sized(calls, template, types, inputs, shapes, arrays)
                             found = whole.check(given)
                             result = None if found is None else self._called(whole, found, inputs, args, kwargs)
                     if found is not None:
@@ -455,11 +466,16 @@ class StaticFunction(CompiledFunction):
 
     def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What Python does: the call of a program that has found what it checks not to hold, and changed nothing."""
-        with _tensors_of_arrays(args, kwargs) as (args, kwargs):
-            return self._function(*args, **kwargs)
+        return self._function(*args, **kwargs)
 
     def _capture_sized(
-        self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes
+        self,
+        calls: _Calls,
+        template: Template,
+        types: Sequence[TensorType],
+        inputs: Sequence[Tensor],
+        shapes: Shapes,
+        arrays: Sequence[Any],
     ) -> Whole:
         """A program for a call, with free sizes as far as the function, and the call, go with them."""
         axes, free = calls.numbered, free_axes(types)
@@ -467,7 +483,7 @@ class StaticFunction(CompiledFunction):
         refusing: Whole | None = None
         while True:
             try:
-                whole = self._capture(template, with_numbers(types, shapes, axes), inputs, calls.changed)
+                whole = self._capture(template, with_numbers(types, shapes, axes), inputs, calls.changed, arrays)
             except NotWhole as refused:
                 if (
                     self.input_spec is not None
@@ -536,8 +552,7 @@ class StaticFunction(CompiledFunction):
         return self._gathered_calls > LOCATED_CALLS and self._gathered_calls % LOOKED_AGAIN != 0 and not self._segments.large
 
     def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with _tensors_of_arrays(args, kwargs) as (args, kwargs):
-            return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
+        return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function as the Python that it is."""
@@ -548,10 +563,15 @@ class StaticFunction(CompiledFunction):
         self._segments.large = False
         return call_gathered(self._function, args, kwargs, self._segments, locating=self._gathered_calls <= LOCATED_CALLS)
 
-    def _capture(self, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], moving: dict[str, int]) -> Whole:
-        # One program is asked for: none is refused for the sake of NumPy's numbers.
-        numbers = _PYTHON_NUMBERS if self.full_graph else _NUMBERS
-        shape = _without_numbers(template, numbers), tuple(map(str, types)), _stands_for_any(template)
+    def _capture(
+        self,
+        template: Template,
+        types: Sequence[TensorType],
+        inputs: Sequence[Tensor],
+        moving: dict[str, int],
+        arrays: Sequence[Any],
+    ) -> Whole:
+        shape = _without_numbers(template, _NUMBERS), tuple(map(str, types)), _stands_for_any(template)
         times = self._captured[shape] = self._captured.get(shape, 0) + 1
         # Integers often choose between a few ways; other numbers come from a schedule as a rule.
         if times > (MOST_PROGRAMS if self.full_graph or not _has_float(template) else MOST_NUMBERS + 1):
@@ -586,6 +606,7 @@ class StaticFunction(CompiledFunction):
                         flow,
                         self.full_graph,
                         with_numbers,
+                        arrays,
                     )
                 except NumbersChange as change:
                     moving.update(dict.fromkeys(change.names, 0))
@@ -611,7 +632,7 @@ class StaticFunction(CompiledFunction):
     def _fix_numbers(self, template: Template, types: Sequence[TensorType]) -> bool:
         """Have calls with other numbers be signatures of their own from now on, where some are one so far; whether that is so."""
         if _stands_for_any(template):
-            self._fixed_numbers.add((_without_numbers(template, _PYTHON_NUMBERS), tuple(map(str, types))))
+            self._fixed_numbers.add((_without_numbers(template, _NUMBERS), tuple(map(str, types))))
         return _stands_for_any(template)
 
     def _with_numbers_so_far(self, template: Template, texts: tuple[str, ...]) -> Template:
@@ -621,7 +642,7 @@ class StaticFunction(CompiledFunction):
         values = tuple(_numbers_in(template))
         if not values:
             return template
-        alike = _without_numbers(template, _PYTHON_NUMBERS), texts
+        alike = _without_numbers(template, _NUMBERS), texts
         if alike in self._fixed_numbers:
             return template
         known = self._numbers.get(alike)
@@ -633,7 +654,7 @@ class StaticFunction(CompiledFunction):
         new = {i for i, (a, b) in enumerate(zip(first, values, strict=True)) if i not in moved and Plain(a) != Plain(b)}
         for i in new:
             seen.setdefault(i, set()).add(values[i])
-        moved.update(i for i in new if isinstance(values[i], float) or len(seen[i]) > MOST_CHOICES)
+        moved.update(i for i in new if isinstance(values[i], (float, np.inexact)) or len(seen[i]) > MOST_CHOICES)
         return _with_numbers(template, moved, itertools.count()) if moved else template
 
     def _types(self, template: Template, inputs: Sequence[Tensor]) -> list[TensorType]:
@@ -751,7 +772,7 @@ class StaticFunction(CompiledFunction):
                 shape = [dim if isinstance(dim, int) else evaluate(dim, dict.fromkeys(symbols_of(dim), ANY_SIZE)) for dim in kind.shape]
                 inputs.append(Tensor._wrap(np.zeros(shape, kind.dtype.np)))
             try:
-                whole = self._capture_sized(_Calls(), template, types, inputs, shapes_of(inputs))
+                whole = self._capture_sized(_Calls(), template, types, inputs, shapes_of(inputs), ())
             except NotWhole as refused:
                 raise refused.__cause__ or TraceError(refused.reason, refused.location) from None
         if whole.program is None:
@@ -823,8 +844,7 @@ def _may_wait(whole: Whole) -> bool:
 
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
-_PYTHON_NUMBERS = (int, float, complex)
-_NUMBERS = (*_PYTHON_NUMBERS, np.number)
+_NUMBERS = (int, float, complex, np.number)
 
 
 def _without_numbers(template: Template, kinds: tuple[type, ...]) -> Any:
@@ -845,11 +865,16 @@ def _with_kinds(template: Template) -> Any:
     return type(template.value)
 
 
-def _numbers_in(template: Template) -> Iterator[int | float]:
+def _moves(template: Template) -> bool:
+    """Whether it is a number that may stand for any of its type."""
+    return isinstance(template, Plain) and (type(template.value) in (int, float) or isinstance(template.value, np.number))
+
+
+def _numbers_in(template: Template) -> Iterator[Any]:
     if isinstance(template, Nested):
         for part in template.parts:
             yield from _numbers_in(part)
-    elif isinstance(template, Plain) and type(template.value) in (int, float):
+    elif _moves(template):
         yield template.value
 
 
@@ -858,7 +883,7 @@ def _with_numbers(template: Template, moved: Container[int], count: Iterator[int
     if isinstance(template, Nested):
         parts = tuple([_with_numbers(part, moved, count) for part in template.parts])
         return Nested(template.kind, template.keys, parts, template.exact)
-    if isinstance(template, Plain) and type(template.value) in (int, float):
+    if _moves(template):
         return Number(template.value) if next(count) in moved else template
     return template
 
@@ -868,7 +893,7 @@ def _stands_for_any(template: Template) -> bool:
 
 
 def _is_number(constants: Sequence[Any]) -> bool:
-    return any(isinstance(c, (int, float)) and not isinstance(c, bool) for c in constants)
+    return any(isinstance(c, (int, float, np.generic, np.ndarray)) and not isinstance(c, bool) for c in constants)
 
 
 def _has_number(template: Template) -> bool:
@@ -912,20 +937,34 @@ def _tensor(array: Any) -> Tensor:
     return to_tensor(array)
 
 
+def _has_arrays(value: Any) -> bool:
+    """Whether an argument is an array, or a list, tuple or dict that holds one."""
+    if isinstance(value, dict):
+        return any(map(_has_arrays, value.values()))
+    return isinstance(value, np.ndarray) or isinstance(value, (list, tuple)) and any(map(_has_arrays, value))
+
+
 @contextmanager
 def _tensors_of_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """The arguments, with a tensor in place of each array; what is written to the tensor is in the array behind the `with`."""
+    """The arguments, with a tensor in place of each array, and copies of the lists and dicts around them; what is written to the tensor is
+    in the array behind the `with`.
+    """
     made: list[tuple[Any, Tensor, int]] = []
 
     def of(value: Any) -> Any:
-        if not isinstance(value, np.ndarray):
+        if not _has_arrays(value):
             return value
+        if not isinstance(value, np.ndarray):
+            parts: list[Any] = []
+            template = flatten(value, parts, is_part)
+            return unflatten(template, iter(list(map(of, parts))))
         tensor = next((t for array, t, _ in made if array is value), None)
         if tensor is None:
             tensor = _tensor(value)
             made.append((value, tensor, tensor._version))
         return tensor
 
+    is_part = lambda value: not isinstance(value, (list, tuple, dict))
     try:
         yield tuple(map(of, args)), {name: of(arg) for name, arg in kwargs.items()}
     finally:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.ir.python.records import dataclass
+from polyreme.ir.types import has_scalar_type
 from polyreme.tensor import Tensor
 
 Template = Any
@@ -19,6 +20,13 @@ Template = Any
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """The place of a tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLeaf(Leaf):
+    """The place of an array of NumPy's, of this dtype."""
+
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,12 @@ class Plain:
     def __init__(self, value: Any):
         self.value = value
         # 1, 1.0 and True are equal to Python, but a program traced for one is not right for another.
-        self.key: Any = (type(value), repr(value)) if isinstance(value, (bool, int, float, str, bytes, complex, type(None))) else id(value)
+        self.key: Any
+        if isinstance(value, np.generic):
+            self.key = type(value), value.dtype.str, value.tobytes()
+        else:
+            plain = isinstance(value, (bool, int, float, str, bytes, complex, type(None)))
+            self.key = (type(value), repr(value)) if plain else id(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plain) and self.key == other.key
@@ -52,23 +65,24 @@ class Plain:
 
 
 class Number(Plain):
-    """A number that was another one at another call: it is equal to any of its type."""
+    """A number, of Python's or NumPy's, that was another one at another call: it is equal to any of its type."""
 
     __slots__ = ()
 
-    def __init__(self, value: int | float):
+    def __init__(self, value: Any):
         self.value = value
         self.key = type(value), Number
 
 
 LEAF = Leaf()
+_ARRAYS = (np.ndarray, np.memmap)
 
 
 def flatten(value: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> Template:
     """Append the leaves inside `value` to `leaves`, in order, and return the template without them."""
     if is_leaf(value):
         leaves.append(value)
-        return LEAF
+        return ArrayLeaf(value.dtype.str) if isinstance(value, np.ndarray) else LEAF
     if isinstance(value, (list, tuple)):
         return Nested(type(value), (), tuple(flatten(v, leaves, is_leaf) for v in value))
     if isinstance(value, dict):
@@ -95,7 +109,7 @@ def exactly(values: Iterable[Any]) -> Any:
 
 def unflatten(template: Template, leaves: Iterator[Any]) -> Any:
     """The value that `template` was made of, with `leaves` in the places of its own."""
-    if template is LEAF:
+    if isinstance(template, Leaf):
         return next(leaves)
     if isinstance(template, Plain):
         return template.value
@@ -106,13 +120,13 @@ def unflatten(template: Template, leaves: Iterator[Any]) -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is an input or result of a compiled function: a tensor, or an array, which becomes one."""
-    return isinstance(value, (Tensor, np.ndarray))
+    """Whether a value is an input or result of a compiled function: a tensor, or an array of numbers, which becomes one."""
+    return isinstance(value, Tensor) or type(value) in _ARRAYS and has_scalar_type(value.dtype)
 
 
 def paths(template: Template, name: str) -> Iterator[str]:
     """What messages call each leaf: `name` itself, `name[0]`, `name['key']`."""
-    if template is LEAF:
+    if isinstance(template, Leaf):
         yield name
     elif isinstance(template, Nested):
         for key, part in zip(template.keys or range(len(template.parts)), template.parts, strict=True):
@@ -124,7 +138,7 @@ _KINDS: dict[str, type] = {"list": list, "tuple": tuple, "dict": dict}
 
 def template_to_json(template: Template) -> Any:
     """How a result is nested, as plain data."""
-    if template is LEAF:
+    if isinstance(template, Leaf):
         return "tensor"
     if isinstance(template, Plain):
         if not isinstance(template.value, (bool, int, float, str, type(None))):

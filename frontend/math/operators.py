@@ -31,7 +31,7 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
             bits = symbol in ("&", "|", "^") and isinstance(other, int) and self.type.dtype.kind == "b"
             return elementwise.with_number(function, self, bool(other) if bits else other, reverse)
         if isinstance(other, np.generic):
-            return elementwise.with_number(function, self, _number_of(other, self, symbol), reverse)
+            return elementwise.with_number(function, self, python_number(other, self.type.dtype.kind, symbol), reverse)
         if isinstance(other, np.ndarray):
             array = to_tensor(other)
             return function(array, self) if reverse else function(self, array)
@@ -40,11 +40,10 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
     return apply
 
 
-def _number_of(value: np.generic, x: Tensor, symbol: str) -> Any:
-    """A Python number from one of NumPy's, which is cast to the dtype of `x` as Paddle casts it. (NumPy's float64 is a Python float, and
-    treated as one.)
+def python_number(value: np.generic, kind: str, symbol: str) -> Any:
+    """A Python number from one of NumPy's, which is cast to the dtype, of this kind, of the tensor that it meets as Paddle casts it.
+    (NumPy's float64 is a Python float, and treated as one.)
     """
-    kind = x.type.dtype.kind
     if kind not in "iub" or isinstance(value, np.complexfloating) or kind == "b" and symbol == "/":
         return number_of(value)
     return bool(value) if kind == "b" else int(value)
@@ -55,10 +54,13 @@ def _product(x: Any, y: Any) -> Tensor:
     array, tensor = (x, y) if isinstance(x, np.ndarray) else (y, x)
     if not isinstance(array, np.ndarray):
         return linalg.matmul(x, y)
-    given = to_tensor(array)
-    if "c" not in (given.type.dtype.kind, tensor.type.dtype.kind):
-        given = given.astype(tensor.dtype)
+    given = as_factor(to_tensor(array), tensor)
     return linalg.matmul(given, y) if array is x else linalg.matmul(x, given)
+
+
+def as_factor(given: Tensor, tensor: Tensor) -> Tensor:
+    """A tensor made of an array that is multiplied by `tensor`, of whose dtype it is then, but for complex numbers."""
+    return given if "c" in (given.type.dtype.kind, tensor.type.dtype.kind) else given.astype(tensor.dtype)
 
 
 def _power(self: Tensor, other: Any) -> Any:

@@ -25,7 +25,7 @@ from polyreme.from_data import to_tensor
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Expr
 from polyreme.ir.types import i64
-from polyreme.jit.capture import changing, numbers
+from polyreme.jit.capture import arrays, changing, numbers
 from polyreme.jit.capture.branches import TensorRange
 from polyreme.jit.capture.kinds import (
     CONSTANTS,
@@ -36,7 +36,6 @@ from polyreme.jit.capture.kinds import (
     LAYER_READERS,
     LISTS,
     MAKERS,
-    NUMPY,
     PURE,
     READERS,
     TENSOR_REFUSED,
@@ -56,7 +55,7 @@ from polyreme.jit.capture.kinds import (
 from polyreme.jit.capture.rules import WatchedRule
 from polyreme.jit.capture.sources import Computed
 from polyreme.jit.capture.steps import GRADIENT_FUNCTIONS, GRADIENT_METHODS, SCALER_METHODS, Steps
-from polyreme.jit.capture.watched import ChangingNumber, NotWhole
+from polyreme.jit.capture.watched import Changing, ChangingArray, ChangingNumber, NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.nn.layer import Layer
 from polyreme.nn.utils import SpectralNormHook, WeightNorm
@@ -69,6 +68,8 @@ from polyreme.tensor import Tensor
 __all__ = ["Watch"]
 
 
+# Functions of the framework that make a tensor of an array.
+_TAKE_ARRAYS = frozenset({"polyreme.math.creation.assign", "polyreme.tensor.Tensor.set_value"})
 _APPLY = vars(PyLayer)["apply"].__func__
 
 # Hooks of the framework's own, which compute a weight of a Layer: they are watched as the user's.
@@ -97,6 +98,8 @@ class Watch(Steps):
             return self._construct(function, args, kwargs)
         if isinstance(function, Layer):
             return self._call_layer(function, args, kwargs)
+        if kind is arrays.ArrayMethod:
+            return arrays.call_method(state, function, args, kwargs)
         if kind is functools.partial:
             if state.is_outside(function):
                 for name in ("func", "args", "keywords"):
@@ -330,6 +333,10 @@ class Watch(Steps):
             return self._call_twin(function, args, kwargs)
         if module in FLOW:
             return function(*map(self._body, args), **{name: self._body(value) for name, value in kwargs.items()})
+        if type(args[0] if args else None) is ChangingArray and function is to_tensor:
+            return self._tensor_of(*args, **kwargs)
+        if any(type(value) is ChangingArray for value in args) and f"{module}.{function.__qualname__}" in _TAKE_ARRAYS:
+            args = tuple([arrays.as_tensor(self.state, v) if type(v) is ChangingArray else v for v in args])
         if function is to_tensor and len(args) == 1 and type(args[0]) is ChangingNumber and not kwargs:
             dtype = dtypes.default_dtype().scalar if isinstance(args[0].value, float) else i64
             return dispatch.alias(changing.as_tensor(self.state, args[0], dtype))
@@ -375,7 +382,16 @@ class Watch(Steps):
         """Arguments for code that is not watched: containers are guarded, functions are watched when they are called."""
         return tuple(map(self._argument, args)), {name: self._argument(value) for name, value in kwargs.items()}
 
+    def _tensor_of(self, array: ChangingArray, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Any:
+        """`to_tensor` of an array."""
+        wanted = None if dtype is None else dtypes.as_dtype(self._argument(dtype)).scalar
+        if not stop_gradient:
+            raise NotWhole("a tensor that was made inside the function is to get gradients")
+        return to_tensor(arrays.as_tensor(self.state, array, wanted), place=self._argument(place))
+
     def _argument(self, value: Any) -> Any:
+        if type(value) is ChangingArray:
+            return arrays.pinned(self.state, value)
         value = self.state.pinned(value)
         kind = type(value)
         if kind in CONSTANTS or isinstance(value, (Tensor, Expr, Size, dtypes.dtype, np.generic, np.dtype, device.Place)):
@@ -419,6 +435,8 @@ class Watch(Steps):
                 args, kwargs = self._arguments(args, kwargs)
                 return kind(*args, **kwargs)
             raise NotWhole(f"a {kind.__name__} is made inside the function")
+        if issubclass(kind, np.generic) and any(isinstance(a, Changing) for a in args):
+            return arrays.computed(self.state, kind, *args, **kwargs)
         if issubclass(kind, (np.generic, np.dtype, np.finfo, np.iinfo)) and not any(isinstance(a, Tensor) for a in args):
             return kind(*map(self.state.pinned, args), **kwargs)
         if (
@@ -457,8 +475,10 @@ class Watch(Steps):
             return functools.partial(args[0], *args[1:], **kwargs)
         if kind in (int, float, bool) and len(args) == 1 and type(args[0]) is ChangingNumber and not kwargs:
             return self.state.computed(kind, args[0])
-        if kind is type and len(args) == 1 and type(args[0]) is ChangingNumber:
+        if kind is type and len(args) == 1 and isinstance(args[0], Changing):
             return type(args[0].value)  # by a guard
+        if kind in (int, float, bool, complex) and args and type(args[0]) is ChangingArray:
+            return arrays.computed(self.state, kind, *args, **kwargs)
         args = tuple(map(self.state.pinned, args))
         if kind is type:
             if len(args) != 1:
@@ -490,7 +510,7 @@ class Watch(Steps):
         """An argument of a built-in that may go through it, or call it."""
         if isinstance(value, types.FunctionType):
             return value if value.__code__ in self.state.inner else functools.partial(self.call, value)
-        if type(value) in CONSTANTS or isinstance(value, (Tensor, Expr, type, np.generic)):
+        if type(value) in CONSTANTS or isinstance(value, (Tensor, Expr, type, np.generic, np.dtype)):
             return value
         if isinstance(value, FUNCTIONS) or callable(value) and not isinstance(value, Layer):
             return functools.partial(self.call, value)
@@ -498,6 +518,15 @@ class Watch(Steps):
 
     def _call_builtin(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         held = getattr(function, "__self__", None)
+        if isinstance(function, np.ufunc) or module_of(function).split(".")[0] == "numpy" and not isinstance(held, np.ndarray):
+            return arrays.call_function(self.state, function, args, kwargs)
+        if type(args[0] if args else None) is ChangingArray and (held is None or isinstance(held, types.ModuleType)):
+            if function in (isinstance, callable):
+                return function(args[0].value, *args[1:])  # whose class is guarded
+            if function is len and len(args) == 1:
+                return arrays.length(self.state, args[0])
+        if arrays.meets(args) and function in PURE and function not in (isinstance, len, id, iter, next, callable):
+            return arrays.call_pure(self.state, function, args, kwargs)
         if any(type(value) is ChangingNumber for value in (*args, *kwargs.values())):
             if function in PURE and not kwargs and all(type(v) in (ChangingNumber, int, float, bool) for v in args):
                 return self.state.computed(function, *args)
@@ -558,6 +587,10 @@ class Watch(Steps):
             return id(args[0])
         if function in PURE:
             values = [self._spread(value) for value in args]
+            if function is sum and values and not kwargs:
+                values[0] = list(values[0])
+                if any(isinstance(value, Changing) for value in values[0]):
+                    return functools.reduce(functools.partial(self.operator, "add"), values[0], values[1] if len(values) > 1 else 0)
             named = {key: self._spread(value) for key, value in kwargs.items()}
             if any(isinstance(value, Expr) for value in args):
                 return self._of_sizes(function, args, kwargs)
@@ -571,12 +604,6 @@ class Watch(Steps):
             return function(*values, **named)
         if isinstance(held, type) and isinstance(function, types.BuiltinFunctionType) and held in (dict, str, bytes, int, float):
             return function(*[self._spread(value) for value in args], **kwargs)  # dict.fromkeys and the like
-        root = module_of(function).split(".")
-        if root[0] == "numpy" and "random" not in root and name in NUMPY and "out" not in kwargs:
-            self._arguments(args, kwargs)
-            if any(isinstance(value, Tensor) for value in flat(args)):
-                raise NotWhole(f"'numpy.{name}' of a tensor")
-            return function(*args, **kwargs)
         raise NotWhole(f"'{module_of(function)}.{name}' is called".replace("builtins.", ""))
 
     def _check_kind_asked(self, value: Any, kinds: tuple[Any, ...] | None = None) -> None:
@@ -669,7 +696,7 @@ class Watch(Steps):
             if WRITERS[family][name]:
                 state.expand(held)
             for number in state.changing_elements.pop(id(held), {}).values():
-                state.pinned(number)
+                state.note(number.value, number.source)
             state.journal.before(held)
         result = getattr(held, name)(*args, **(kwargs or {}))
         if outside:

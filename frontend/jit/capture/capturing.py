@@ -50,11 +50,11 @@ from polyreme.jit.capture.kinds import LISTS, flat, has_free_size, is_enumeratio
 from polyreme.jit.capture.leaf_gradients import LeafGradients, is_freed
 from polyreme.jit.capture.sources import Argument, Attribute, Computed, Fixed, Guard, Guards, Item, Renamed, Source
 from polyreme.jit.capture.trace import Trace, Traced, TraceError, size_error, trace
-from polyreme.jit.capture.watched import ChangingNumber, NotWhole, NumbersChange, Watched, is_counted
+from polyreme.jit.capture.watched import Changing, ChangingNumber, NotWhole, NumbersChange, Watched, is_counted
 from polyreme.jit.notes import remark
 from polyreme.jit.program import TracedProgram
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
-from polyreme.jit.structure import LEAF, Nested, Number, Plain, Template
+from polyreme.jit.structure import LEAF, ArrayLeaf, Nested, Number, Plain, Template
 from polyreme.lowering.gradients.reach import undecided
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
@@ -362,14 +362,15 @@ def capture(
     flow: bool = False,
     as_one_program: bool = False,
     with_numbers: bool = False,
+    arrays: Sequence[Any] = (),
 ) -> Whole:
     """The program of one call; `NotWhole` if it is none, `NumbersChange` if one `with_numbers` is to be made for others that are `moving`.
 
     `template` says how the tensors `leaves`, which stand-ins of the types in `inputs` replace, are nested in the arguments, which have
-    these `names`. Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their
-    places. With `flow` what tensors decide becomes branches and loops, of which numbers come as tensors: these leave the function only
-    `as_one_program`, with a remark. Numbers in places that are called as in `moving` are read at each call, `with_numbers`; else they are
-    guards.
+    these `names`; those that were made of `arrays` stand for these where they meet tensors. Parameters and buffers belong to the program,
+    but for those called as in `moving`: other tensors were met in their places. With `flow` what tensors decide becomes branches and loops,
+    of which numbers come as tensors: these leave the function only `as_one_program`, with a remark. Numbers in places that are called as in
+    `moving` are read at each call, `with_numbers`; else they are guards.
     """
     state = Watched(flow, as_one_program, moving=moving, with_numbers=with_numbers)
     trace = _CaptureTrace(state, named, moving)
@@ -394,7 +395,7 @@ def capture(
             trace.arguments = len(stand_ins)
             before = [t._value for t in stand_ins]
             trace.leaf_gradients.given = {id(t): leaf for t, leaf in zip(stand_ins, leaves, strict=True)}
-            args, kwargs = _arguments(template, iter(stand_ins), state, names)
+            args, kwargs = _arguments(template, iter(stand_ins), state, names, iter(arrays))
             result = watch.call(function, *args, **kwargs)
             ended = True
             if (tape.is_grad_enabled(), default_dtype()) != modes:
@@ -752,25 +753,36 @@ def _are_distinct(*objects: Any) -> bool:
     return len(set(map(id, objects))) == len(objects)
 
 
-def _arguments(template: Nested, leaves: Iterator[Tensor], state: Watched, names: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(
+    template: Nested, leaves: Iterator[Tensor], state: Watched, names: Sequence[str], arrays: Iterator[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments, with stand-ins for tensors, and copies of lists and dicts whose contents the call's signature guards."""
     positional, named = template.parts
     root = Argument()
     first, second = Item(root, 0), Item(root, 1)
-    args = tuple(_argument(part, leaves, Renamed(first, i, names[i]), state) for i, part in enumerate(positional.parts))
+    args = tuple(_argument(part, leaves, Renamed(first, i, names[i]), state, arrays) for i, part in enumerate(positional.parts))
     kwargs = {
-        key: _argument(part, leaves, Renamed(second, key, str(key)), state) for key, part in zip(named.keys, named.parts, strict=True)
+        key: _argument(part, leaves, Renamed(second, key, str(key)), state, arrays)
+        for key, part in zip(named.keys, named.parts, strict=True)
     }
     return args, kwargs
 
 
-def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: Watched) -> Any:
+def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: Watched, arrays: Iterator[Any]) -> Any:
+    if isinstance(part, ArrayLeaf):
+        tensor = next(leaves)
+        state.sources[id(tensor)] = source
+        state.held.append(tensor)
+        value = next(arrays)
+        return state.changing_array(value, source, tensor, tuple(size for size in tensor.type.shape if isinstance(size, Expr)))
     if part is LEAF:
         made: Any = next(leaves)
     elif isinstance(part, Plain):
         made = part.value
         if isinstance(part, Number):
             return state.take(made, source, changes=True)
+        if isinstance(made, np.ndarray):
+            raise NotWhole(f"an array of {made.dtype}, or of a class of its own, is given")
         if type(made) in (bool, int, float, complex, str, bytes, type(None)):
             return made
         state.check_operators(made, source)
@@ -779,7 +791,8 @@ def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: W
             state.held.append(made)
         return made
     else:
-        parts = [_argument(p, leaves, Item(source, k), state) for k, p in zip(part.keys or range(len(part.parts)), part.parts, strict=True)]
+        keys = part.keys or range(len(part.parts))
+        parts = [_argument(p, leaves, Item(source, k), state, arrays) for k, p in zip(keys, part.parts, strict=True)]
         if part.keys or issubclass(part.kind, dict):
             made = part.kind(zip(part.keys, parts, strict=True))
         else:
@@ -923,7 +936,7 @@ class _Recipes:
         return Effect(kind, self.existing(target), name, tuple(map(self.recipe, values)))
 
     def _shown(self, value: Any) -> ValueRecipe:
-        if type(value) is ChangingNumber:
+        if isinstance(value, Changing):
             return self.existing(value)
         return self.output(value) if isinstance(value, Tensor) else KnownValue(value)
 
@@ -941,13 +954,13 @@ class _Recipes:
             return self.output(value)
         if has_free_size(value):
             raise NotWhole(f"the free size '{value}' outlives the call")
-        if isinstance(value, _PLAIN) or is_enumeration(value) or type(value).__module__.startswith("polyreme.dtypes"):
+        known = isinstance(value, (*_PLAIN, np.generic, np.dtype)) or is_enumeration(value)
+        if known or type(value).__module__.startswith("polyreme.dtypes"):
             return KnownValue(value)
-        known = self.made.get(id(value))
-        if known is None:
+        if id(value) not in self.made:
             self.kept.append(value)
-            known = self.made[id(value)] = self._build(value)
-        return known
+            self.made[id(value)] = self._build(value)
+        return self.made[id(value)]
 
     def _build(self, value: Any) -> ValueRecipe:
         key, kind = len(self.kept), type(value)  # a number of its own, also beside those of its parts
@@ -961,6 +974,8 @@ class _Recipes:
             if not all(isinstance(k, _PLAIN) for k in keys):
                 raise NotWhole("a dict whose keys are no numbers or texts outlives the call")
             return Build(key, lambda parts: kind(zip(keys, parts, strict=True)), tuple(map(self.recipe, value.values())))
+        if kind is np.ndarray and value.base is None and not value.dtype.hasobject:
+            return Build(key, lambda _: value.copy(), ())
         if kind is set and all(isinstance(v, _PLAIN) for v in value):
             return Build(key, lambda _: set(value), ())
         state = getattr(value, "__dict__", None)

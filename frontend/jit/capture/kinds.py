@@ -83,11 +83,30 @@ MAKERS = frozenset({
     itertools.islice, itertools.repeat,
     itertools.accumulate, itertools.count, itertools.combinations, itertools.permutations, itertools.zip_longest, functools.partial,
 })  # fmt: skip
-NUMPY = frozenset({
-    "array", "asarray", "zeros", "ones", "full", "arange", "linspace", "eye", "prod", "sum", "sqrt", "log", "exp", "ceil", "floor", "power",
-    "log2", "abs", "maximum", "minimum", "cumsum",
-    "concatenate", "stack", "argmax", "argmin", "argsort", "meshgrid", "triu", "tril", "isscalar", "ndim", "shape", "sin", "cos",
-})  # fmt: skip
+# Functions of NumPy that look at nothing but their arguments, and write to none but `out`; its ufuncs are known besides.
+ARRAY_FUNCTIONS = frozenset("numpy." + name for name in (
+    "all allclose amax amin any append arange argmax argmin argpartition argsort argwhere around array array_equal array_split "
+    "asarray ascontiguousarray atleast_1d atleast_2d atleast_3d average bincount broadcast_to clip column_stack concatenate "
+    "corrcoef count_nonzero cov cross cumprod cumsum delete diag diagonal diff digitize dot dstack ediff1d einsum expand_dims eye "
+    "flatnonzero flip fliplr flipud full full_like gradient hanning hamming histogram hsplit hstack identity imag in1d indices "
+    "inner insert interp intersect1d isclose isin isscalar iscomplex isreal kron lexsort linspace logspace matmul max mean median "
+    "meshgrid min moveaxis nan_to_num nanargmax nanargmin nanmax nanmean nanmedian nanmin nanstd nansum nanvar ndim nonzero ones "
+    "ones_like outer pad partition percentile permute_dims prod ptp quantile ravel real repeat reshape result_type roll rollaxis "
+    "rot90 round searchsorted select setdiff1d shape size sort split squeeze stack std sum swapaxes take take_along_axis tensordot "
+    "tile trace transpose tri tril triu tril_indices triu_indices union1d unique unravel_index unwrap vander var vdot vsplit "
+    "vstack where zeros zeros_like linalg.norm linalg.inv linalg.det linalg.solve linalg.svd linalg.eigh linalg.qr linalg.cholesky "
+    "linalg.lstsq linalg.pinv"
+).split())  # fmt: skip
+# Methods of arrays that write to nothing, with how many arguments they take by place before one to write to; None where there is none.
+ARRAY_METHODS: dict[str, int | None] = {
+    **dict.fromkeys(("all", "any", "argmax", "argmin", "choose", "compress", "dot", "round"), 1),
+    **dict.fromkeys(("clip", "cumprod", "cumsum", "max", "mean", "min", "prod", "ptp", "std", "sum", "take", "var"), 2),
+    "trace": 4,
+    **dict.fromkeys(
+        ("argpartition", "argsort", "astype", "conj", "conjugate", "copy", "diagonal", "flatten", "is_integer", "item", "nonzero", "ravel",
+         "repeat", "reshape", "searchsorted", "squeeze", "swapaxes", "tolist", "transpose", "view")
+    ),
+}  # fmt: skip
 READERS = {
     list: {"copy", "count", "index"},
     dict: {"copy", "get", "items", "keys", "values"},

@@ -29,9 +29,10 @@ from polyreme.autograd.py_layer import PyLayerContext
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr
-from polyreme.jit.capture import changing, numbers
+from polyreme.jit.capture import arrays, changing, numbers
 from polyreme.jit.capture.effects import snapshot
 from polyreme.jit.capture.kinds import (
+    ARRAY_METHODS,
     CONSTANTS,
     FUNCTIONS,
     ITERATORS,
@@ -52,7 +53,7 @@ from polyreme.jit.capture.kinds import (
 )
 from polyreme.jit.capture.sources import Attribute, ClosureVariable, Computed, Fixed, Global, Source
 from polyreme.jit.capture.trace import Trace
-from polyreme.jit.capture.watched import ChangingNumber, NotWhole, Watched
+from polyreme.jit.capture.watched import Changing, ChangingArray, ChangingNumber, NotWhole, Watched
 from polyreme.nn.layer import Layer
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.sizes import Size
@@ -138,13 +139,15 @@ class Reads(abc.ABC):
             read[key] = value
             read[key] = self.state.take(value, source())
         found = read[key]
-        return found if type(found) is ChangingNumber else value
+        return found if isinstance(found, Changing) else value
 
     # --- attributes
 
     def attribute(self, held: Any, name: str) -> Any:
         """`held.name`."""
         state = self.state
+        if type(held) is ChangingArray:
+            return arrays.attribute(state, held, name)
         held = state.pinned(held)
         if isinstance(held, Tensor):
             return self._of_tensor(held, name)
@@ -193,6 +196,10 @@ class Reads(abc.ABC):
         if kind in LISTS or kind in VIEWS or kind is frozenset:
             return getattr(held, name)
         if isinstance(held, np.ndarray):
+            if name in ARRAY_METHODS:
+                return arrays.ArrayMethod(held, name)
+            if name in ("T", "mT", "real", "imag"):
+                return arrays.seen(state, getattr(held, name), getattr, (held, name), {})
             if name in ("shape", "ndim", "dtype", "size") or not state.is_outside(held):
                 return getattr(held, name)
             raise NotWhole(f"'{name}' of an array from outside is used")
@@ -372,6 +379,8 @@ class Reads(abc.ABC):
         """`held.name = value`."""
         self._may_change(held, name, "__setattr__")
         if isinstance(held, Tensor):
+            if type(value) is ChangingArray:
+                raise NotWhole(f"'Tensor.{name}' is set to an array")
             value = self.state.pinned(value)
         if isinstance(held, Tensor) and name == "grad":
             self.set_gradient(held, value)
@@ -413,6 +422,8 @@ class Reads(abc.ABC):
 
     def _may_change(self, held: Any, name: str, method: str) -> None:
         kind = type(held)
+        if isinstance(held, Changing):
+            raise NotWhole(f"an attribute of a {type(held.value).__name__} is set")
         if isinstance(held, (type, types.ModuleType, *FUNCTIONS)):
             raise NotWhole(f"an attribute of {getattr(held, '__name__', held)!r} is set")
         custom = getattr(kind, method)
@@ -438,10 +449,12 @@ class Reads(abc.ABC):
     def item(self, held: Any, key: Any) -> Any:
         """`held[key]`."""
         state = self.state
+        if type(held) is ChangingArray or isinstance(held, np.ndarray) and arrays.meets(key):
+            return arrays.item(state, held, key)
         key = self._known_key(key)
         if isinstance(held, Tensor):
             self._key(key)
-            return held[key]
+            return held[arrays.key_of(state, key)]
         kind = type(held)
         if isinstance(key, Tensor):
             raise NotWhole("an element of a list is chosen by a tensor")
@@ -457,7 +470,7 @@ class Reads(abc.ABC):
         if isinstance(held, (tuple, str, bytes, range, Size)):
             return held[key]
         if isinstance(held, np.ndarray):
-            return held[key]
+            return arrays.seen(state, held[key], operator.getitem, (held, key), {})
         if isinstance(held, Layer) and is_ours(method := kind.__getitem__):
             state.expand_layer(held, False)
             return method(held, key)
@@ -483,8 +496,9 @@ class Reads(abc.ABC):
         state = self.state
         key = self._known_key(key)
         if isinstance(held, Tensor):
-            value = state.pinned(value)
+            value = arrays.as_tensor(state, value, held.type.dtype) if type(value) is ChangingArray else state.pinned(value)
             self._key(key)
+            key = arrays.key_of(state, key)
             if self.stands_for_number(value):
                 # The tensor decides the dtype, whatever the number is.
                 numbers.check_digits(self.state, value, held)
@@ -509,9 +523,12 @@ class Reads(abc.ABC):
                 state.changing_elements.get(id(held), {}).pop(state.place(held, key), None)
                 state.effect("set_item", held, key, value)
             return
-        if isinstance(held, np.ndarray) and not state.is_outside(held) and not isinstance(value, Tensor):
+        if isinstance(held, np.ndarray) and not state.is_outside(held) and not isinstance(value, (Tensor, Changing)):
+            state.may_change(held)
             held[key] = value
             return
+        if type(held) is ChangingArray:
+            raise NotWhole("an element of an array is set")
         found, _ = lookup(kind, "__setitem__")
         if isinstance(found, types.FunctionType) and not isinstance(held, Layer):
             self.class_guard(kind, "__setitem__")
@@ -537,6 +554,8 @@ class Reads(abc.ABC):
 
     def contains(self, value: Any, held: Any) -> bool:
         """`value in held`."""
+        if type(held) is ChangingArray:
+            return arrays.computed(self.state, operator.contains, held, value)
         value = self.state.pinned(value)
         self.safe(value, "in")
         self.not_a_view(held)
@@ -572,8 +591,10 @@ class Reads(abc.ABC):
         if isinstance(held, Layer) and is_ours(getattr(kind, "__iter__", None)):
             state.expand_layer(held, False)
             return iter(held)
+        if kind is ChangingArray:
+            return arrays.rows(state, held)
         if isinstance(held, np.ndarray):
-            return held
+            return [self.item(held, i) for i in range(len(held))] if state.is_outside(held) else held
         raise NotWhole(f"a {kind.__name__} is gone through")
 
     def not_a_view(self, held: Any) -> None:
@@ -627,7 +648,7 @@ class Reads(abc.ABC):
         for value in args:
             if self._is_made(value) and not state.is_number(value._value):
                 shown.append(snapshot(value))
-            elif type(value) in CONSTANTS or type(value) is ChangingNumber:
+            elif type(value) in CONSTANTS or isinstance(value, Changing):
                 shown.append(value)
             elif self.has_plain_text(value):
                 shown.append(str(value))
@@ -639,7 +660,7 @@ class Reads(abc.ABC):
         """A condition, whose truth is asked for next."""
         if value is True or value is False or value is None:
             return value
-        if type(value) is ChangingNumber:
+        if isinstance(value, Changing):
             value.is_true = self.state.computed(bool, value)
             return value  # which `or` and `and` may be
         if isinstance(value, Tensor):
@@ -663,8 +684,11 @@ class Reads(abc.ABC):
 
     def operator(self, name: str, *operands: Any) -> Any:
         """An operator of Python's on operands that do no more than compute by it."""
+        if any(type(value) is ChangingArray for value in operands):
+            return arrays.operator(self, name, operands)
         if any(type(value) is ChangingNumber for value in operands):
-            return changing.operator(self, name, operands)
+            of_numpy = any(isinstance(value, (np.ndarray, np.generic)) for value in operands)
+            return (arrays if of_numpy else changing).operator(self, name, operands)
         first = operands[0]
         for value in operands:
             self.safe(value, name)
@@ -686,7 +710,8 @@ class Reads(abc.ABC):
                 return numbers.meeting(self.state, name, *operands)
             if name in ("neg", "pos"):
                 return numbers.changed_sign(self.state, name, first)
-        return getattr(operator, name)(*operands)
+        made = getattr(operator, name)(*operands)
+        return arrays.seen(self.state, made, getattr(operator, name), operands, {}) if isinstance(made, np.ndarray) else made
 
     def stands_for_number(self, value: Any) -> bool:
         """Whether a value is a tensor in whose place Python has a number."""
@@ -728,7 +753,7 @@ class Reads(abc.ABC):
             return all(map(self.has_plain_text, value))
         if isinstance(value, Size):
             return not has_free_size(value)
-        return type(value) in CONSTANTS or isinstance(value, (dtypes.dtype, type))
+        return type(value) in CONSTANTS or isinstance(value, (dtypes.dtype, np.dtype, type))
 
     def manager(self, value: Any) -> Any:
         """What a `with` enters."""

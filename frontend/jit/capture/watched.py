@@ -21,7 +21,7 @@ from polyreme.nn.tables import Table
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["ChangingNumber", "NotWhole", "NumbersChange", "Watched", "is_counted"]
+__all__ = ["Changing", "ChangingArray", "ChangingNumber", "NotWhole", "NumbersChange", "Watched", "is_counted"]
 
 MOST_ELEMENTS = 4096  # of containers that are guarded, all together
 MOST_BYTES = 1 << 16  # of arrays whose contents are guarded
@@ -50,14 +50,14 @@ class NumbersChange(Exception):
         self.names = names
 
 
-class ChangingNumber:
-    """A whole number or a float of Python's that is another one at each call, such as a counter of steps: what it is in the call that is
-    captured, and where it is found. `changing.py` says what becomes of it; whoever else looks at it ends the capture.
+class Changing:
+    """What is another at each call: its value in the call that is captured, and where it is found. Whoever looks at it without knowing what
+    it is ends the capture.
     """
 
     __slots__ = ("is_true", "source", "value")
 
-    def __init__(self, value: int | float, source: Source):
+    def __init__(self, value: Any, source: Source):
         self.value = value
         self.source = source
         self.is_true: bool | None = None  # once that is guarded
@@ -72,7 +72,29 @@ class ChangingNumber:
     __hash__ = __int__ = __float__ = __index__ = __str__ = __format__ = _is_looked_at
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _is_looked_at
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __round__ = _is_looked_at
-    __array__ = _is_looked_at
+    __array__ = __len__ = __iter__ = __getitem__ = __setitem__ = __contains__ = __matmul__ = __rmatmul__ = _is_looked_at
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __invert__ = _is_looked_at
+
+
+class ChangingNumber(Changing):
+    """A whole number or a float of Python's that is another one at each call, such as a counter of steps. `changing.py` says what becomes
+    of it.
+    """
+
+    __slots__ = ()
+
+
+class ChangingArray(Changing):
+    """An array, or a number, of NumPy's that may have other elements at each call: an argument, or what NumPy computes of one. `arrays.py`
+    says what becomes of it.
+    """
+
+    __slots__ = ("free", "tensor")
+
+    def __init__(self, value: Any, source: Source, tensor: Tensor | None, free: tuple[Any, ...]):
+        super().__init__(value, source)
+        self.tensor = tensor  # what the program is given of an argument
+        self.free = free  # sizes that NumPy has computed with, which a program may leave free
 
 
 class Watched:
@@ -94,8 +116,8 @@ class Watched:
         self.with_numbers = with_numbers
         self.changing = False  # whether there is one
         # For each container, elements that change at each call, which nobody has looked at otherwise yet.
-        self.changing_elements: dict[int, dict[Any, ChangingNumber]] = {}
-        self.number_tensors: dict[tuple[int, Any], Tensor] = {}  # what of them is an argument, by dtype
+        self.changing_elements: dict[int, dict[Any, Changing]] = {}
+        self.number_tensors: dict[tuple[int, Any], Tensor] = {}  # what of them, and of arrays, is an argument, by dtype
         self.stands_alone = stands_alone
         self.flow = flow
         self.as_one_program = as_one_program
@@ -146,7 +168,7 @@ class Watched:
                 self.guard(source, "{0} is {1}", known, message=f"is {known.said()}", counted=counted and is_counted(known))
             return value
         if isinstance(value, (Tensor, Layer)):
-            self._register(value, source)
+            self.register(value, source)
             if isinstance(value, Tensor):
                 # That it is a tensor, and of which shape, is seen without any op that takes it.
                 self.guard(
@@ -165,14 +187,14 @@ class Watched:
                 if not counted:
                     self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}")
         elif kind is tuple or isinstance(value, tuple) and hasattr(value, "_fields"):
-            self._register(value, source)
+            self.register(value, source)
             self.guard(
                 source, "{0}.__class__ is {1} and len({0}) == {2}", kind, len(value), message=f"is a tuple of {len(value)}", counted=counted
             )
             for i, element in enumerate(value):
                 self.note(element, Item(source, i), counted)
         elif kind in LISTS:
-            self._register(value, source)
+            self.register(value, source)
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
         elif isinstance(value, np.ndarray):
             self._array(value, source)
@@ -186,7 +208,7 @@ class Watched:
                 same = "{0} == {2}" if value.dtype.hasobject else "{0}.dtype == {2}.dtype and {0}.tobytes() == {3}"
                 self.guard(source, f"{{0}}.__class__ is {{1}} and {same}", kind, value, value.tobytes(), message=f"is {value!r}")
             elif kind is not types.BuiltinFunctionType or value.__self__ is None or isinstance(value.__self__, (types.ModuleType, type)):
-                self._register(value, source)
+                self.register(value, source)
                 self.guard(
                     source,
                     "{0} is {1}",
@@ -200,12 +222,12 @@ class Watched:
             # Of a class of the user's: what it holds cannot change, unless it has attributes.
             if getattr(value, "__dict__", None):
                 raise NotWhole(f"'{source.said()}' is a {kind.__name__} with attributes")
-            self._register(value, source)
+            self.register(value, source)
             self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}", counted=counted)
             for i, element in enumerate(value if isinstance(value, tuple) else ()):
                 self.note(element, Item(source, i), counted)
         else:
-            self._register(value, source)
+            self.register(value, source)
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
         return value
 
@@ -215,27 +237,47 @@ class Watched:
         """
         if type(value) in (int, float) and self.with_numbers and (changes or source.said() in self.moving):
             return self.changing_number(value, source)
+        if isinstance(value, np.generic) and self.with_numbers and (changes or source.said() in self.moving):
+            self.changing = True
+            return self._of_numpy(value, source)
+        if type(value) is np.ndarray and not self.stands_alone and (value.nbytes > MOST_BYTES or source.said() in self.moving):
+            return self._of_numpy(value, source)
         return self.note(value, source)
+
+    def _of_numpy(self, value: Any, source: Source) -> Any:
+        """An array or a number outside, which is read at each call."""
+        if value.dtype.kind not in "biufc" or id(value) in self.sources:
+            return self.note(value, source)
+        self.guard(source, "{0}.__class__ is {1}", type(value), message=f"is a {type(value).__name__}")
+        return self.changing_array(value, source)
+
+    def changing_array(self, value: Any, source: Source, tensor: Tensor | None = None, free: tuple[Any, ...] = ()) -> ChangingArray:
+        """An array or a number of NumPy's that is given, or computed, anew at each call."""
+        made = ChangingArray(value, source, tensor, free)
+        self.register(made, source)
+        return made
 
     def changing_number(self, value: int | float, source: Source) -> ChangingNumber:
         """A number that is read, or computed, anew at each call."""
         made = ChangingNumber(value, source)
         self.changing = True
-        self._register(made, source)
+        self.register(made, source)
         self.guard(source, "{0}.__class__ is {1}", type(value), message=f"is a {type(value).__name__}")
         return made
 
     def computed(self, function: Callable[..., Any], *operands: Any) -> Any:
         """`function` of numbers, which looks at nothing else: a number that Python computes before each run. What is none is a guard."""
-        value = function(*[v.value if type(v) is ChangingNumber else v for v in operands])
-        source = FunctionOf(function, tuple([v.source if type(v) is ChangingNumber else v for v in operands]))
+        value = function(*[v.value if isinstance(v, Changing) else v for v in operands])
+        source = FunctionOf(function, tuple([v.source if isinstance(v, Changing) else v for v in operands]))
         if type(value) is tuple and all(type(part) in (int, float) for part in value):
             return tuple([self.changing_number(part, Item(source, i)) for i, part in enumerate(value)])
         return self.changing_number(value, source) if type(value) in (int, float) else self.note(value, source)
 
     def pinned(self, value: Any) -> Any:
-        """The value, which is the same at each call from here on."""
-        return self.note(value.value, value.source) if type(value) is ChangingNumber else value
+        """The value, which is the same at each call from here on if it is a number."""
+        if type(value) is ChangingNumber or type(value) is ChangingArray and isinstance(value.value, np.generic):
+            return self.note(value.value, value.source)
+        return value
 
     def element(self, held: Any, key: Any) -> Any:
         """`held[key]`, of a list or dict that was expanded with `but_numbers`."""
@@ -253,7 +295,8 @@ class Watched:
         if isinstance(value, PLAIN_VALUES) and type(value) not in PLAIN_VALUES and has_operators(type(value)):
             raise NotWhole(f"'{source.said()}' is a {type(value).__name__}, which has operators of its own")
 
-    def _register(self, value: Any, source: Source) -> None:
+    def register(self, value: Any, source: Source) -> None:
+        """An object that is outside is found at this source."""
         self.sources[id(value)] = source
         self.held.append(value)
 
@@ -281,7 +324,7 @@ class Watched:
             raise NotWhole(
                 f"'{source.said()}' is an array of {value.nbytes} bytes, whose contents are too many to be compared at every call"
             )
-        self._register(value, source)
+        self.register(value, source)
         self.guard(
             source,
             "same({0}, {1})".replace("same", "{2}"),
@@ -291,7 +334,7 @@ class Watched:
         )
 
     def _method(self, value: types.MethodType, source: Source) -> None:
-        self._register(value, source)
+        self.register(value, source)
         self.guard(
             source,
             "{0}.__class__ is {1} and {0}.__func__ is {2}",
@@ -315,7 +358,7 @@ class Watched:
         """
         if not but_numbers:
             for number in self.changing_elements.pop(id(held), {}).values():
-                self.pinned(number)
+                self.note(number.value, number.source)
         if type(held) not in LISTS or id(held) in self.expanded or (source := self.sources.get(id(held))) is None:
             return held
         but_numbers = but_numbers and id(held) not in self.journal.kept
@@ -349,7 +392,7 @@ class Watched:
 
     def _note_element(self, held: Any, key: Any, value: Any, source: Source, may_change: bool) -> None:
         taken = self.take(value, source) if may_change and type(key) in (int, str) else self.note(value, source)
-        if type(taken) is ChangingNumber:
+        if isinstance(taken, Changing):
             self.changing_elements.setdefault(id(held), {})[key] = taken
 
     def _guard_exactly(self, source: Source, elements: list[Any], message: str) -> None:

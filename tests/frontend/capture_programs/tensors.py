@@ -473,7 +473,7 @@ def an_array_or_a_number_is_given(p: Run) -> None:
     p.call(function, p.t(4, 3))
 
 
-@program()
+@program(whole=False)
 def an_array_that_is_given_is_written(p: Run) -> None:
     @p.static
     def function(x: Any, array: Any) -> Any:
