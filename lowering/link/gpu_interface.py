@@ -34,8 +34,6 @@ CALLS = 8
 FEWEST_LAUNCHES = 3
 # In place of these sections of `capi.ll` stands `capi_gpu.ll`.
 _REPLACED = ("making and ending a model", "running")
-# A kernel gets more than so many bytes of shared memory only where it asks for them.
-_SHARED_BYTES = 48 << 10
 
 # The functions of the driver by what they take; all of them return 0, or the number of an error.
 _FUNCTIONS = {
@@ -104,7 +102,7 @@ def gpu_interface(manifest: Manifest, plan: GpuPlan, name: str, weights: Weights
     """LLVM IR (without triple and layout) of the functions `NAME_…`, for a `host`, and of the tables that `load_compiled` reads."""
     sections, own = sections_of(native_text("capi.ll")), sections_of(native_text("capi_gpu.ll"))
     fields = placeholders(replace(manifest, target=host), name, weights)
-    numbers = _Numbers()
+    numbers = _PlanNumbers()
     # The pieces of the working memory stand first.
     ends = [numbers.of(end) for end in dict.fromkeys(plan.arena)]
     kernels = list(dict.fromkeys(launch.kernel for launch in plan.launches))
@@ -148,7 +146,7 @@ def gpu_interface(manifest: Manifest, plan: GpuPlan, name: str, weights: Weights
         array_text(
             "gpu_kernels",
             "%kernel",
-            [f"{{ ptr @gpu_kernel_name_{i}, i32 {shared[k] if shared[k] > _SHARED_BYTES else 0} }}" for i, k in enumerate(kernels)],
+            [f"{{ ptr @gpu_kernel_name_{i}, i32 {shared[k]} }}" for i, k in enumerate(kernels)],
         ),
         array_text("gpu_input_items", "i64", [str(DTYPES[t.dtype]) for t in manifest.inputs]),
         array_text("gpu_output_items", "i64", [str(DTYPES[t.dtype]) for t in manifest.outputs]),
@@ -203,7 +201,7 @@ def _messages(code: DeviceCode, sm: int, only_this: bool) -> dict[str, str]:
     }
 
 
-class _Numbers:
+class _PlanNumbers:
     """Sizes of the plan, each once."""
 
     def __init__(self) -> None:
@@ -218,7 +216,7 @@ class _Numbers:
         return self._places[size]
 
 
-def _launches(plan: GpuPlan, kernels: Sequence[str], numbers: _Numbers) -> tuple[list[str], list[str]]:
+def _launches(plan: GpuPlan, kernels: Sequence[str], numbers: _PlanNumbers) -> tuple[list[str], list[str]]:
     """Rows of the tables of launches and of what they are given."""
     rows: list[str] = []
     given: list[str] = []

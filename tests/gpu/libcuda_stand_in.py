@@ -184,13 +184,15 @@ class LibcudaStandIn:
 
     def _cuModuleGetFunction(self, place: int, module: int, name: int) -> None:
         try:
-            self._new("function", self._get("module", module).function(ctypes.string_at(name).decode()), place)
+            made = self._get("module", module).function(ctypes.string_at(name).decode())
+            made.most_shared = 0  # until it is asked for
+            self._new("function", made, place)
         except GpuError:
             raise Failure(INVALID_HANDLE) from None
 
     def _cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        self._get("function", function)
-        assert attribute == 8 and value > 48 << 10
+        assert attribute == 8 and 0 < value <= self.emulated.shared_bytes
+        self._get("function", function).most_shared = value
 
     # --- memory
 

@@ -57,6 +57,22 @@ def written(net: Any, path: Path, specs: list[Any], target: str = "cuda:sm_80", 
     return path
 
 
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    """Libraries by their models' classes or functions, each written once, with the model; without code of a device."""
+    made: dict[Any, tuple[Path, Any]] = {}
+
+    def library(make: Any) -> tuple[Path, Any]:
+        if make not in made:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("POLYREME_PTXAS", "off")
+                net = make()
+                made[make] = written(net, tmp_path_factory.mktemp("net") / "net.so", _SPECS[make]), net
+        return made[make]
+
+    return library
+
+
 class CModel:
     """The C interface of a library, as a program uses it."""
 
@@ -168,6 +184,7 @@ class Lstm(paddle.nn.Layer):
         return y, h, c
 
 
+_SPECS = {mlp: [spec(None, 12)], LeNet: [spec(None, 1, 14, 14)], Tokens: [spec(None, 6, dtype="int64")]}
 MODELS = {
     "mlp": (mlp, [spec(None, 12)], (3, 7)),
     "lenet": (LeNet, [spec(None, 1, 14, 14)], (2,)),
@@ -181,6 +198,9 @@ MODELS = {
 }
 
 
+LONGER = ("transformer", "lstm", "lstm cell")
+
+
 def drawn(specs: list[Any], batch: int | None, seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(seed)
     arrays = []
@@ -192,7 +212,7 @@ def drawn(specs: list[Any], batch: int | None, seed: int = 0) -> list[Array]:
     return arrays
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONGER else n for n in MODELS])
 def test_a_library_for_a_gpu_gives_what_the_library_for_a_cpu_gives(cuda, tmp_path, name):
     make, specs, batches = MODELS[name]
     paddle.seed(3)
@@ -211,8 +231,8 @@ def test_a_library_for_a_gpu_gives_what_the_library_for_a_cpu_gives(cuda, tmp_pa
     library.close()
 
 
-def test_weights_go_to_the_device_once_and_launches_are_replayed(cuda, tmp_path):
-    path = written(LeNet(), tmp_path / "net.so", [spec(None, 1, 14, 14)])
+def test_weights_go_to_the_device_once_and_launches_are_replayed(cuda, libraries):
+    path, _ = libraries(LeNet)
     library = paddle.load_compiled(path)
     assert cuda.calls["cuMemcpyHtoD_v2"] == 1 and not cuda.calls["cuMemcpyHtoDAsync_v2"]
     launches = []
@@ -229,9 +249,9 @@ def test_weights_go_to_the_device_once_and_launches_are_replayed(cuda, tmp_path)
     library.close()
 
 
-def test_without_graphs_kernels_are_launched_one_by_one(tmp_path, monkeypatch):
+def test_without_graphs_kernels_are_launched_one_by_one(tmp_path, monkeypatch, libraries):
     monkeypatch.setenv("POLYREME_PTXAS", "off")
-    path = written(LeNet(), tmp_path / "net.so", [spec(None, 1, 14, 14)])
+    path, _ = libraries(LeNet)
     x = np.random.default_rng(0).standard_normal((2, 1, 14, 14)).astype("float32")
     expected = None
     for missing, failing in (
@@ -260,8 +280,8 @@ def test_without_graphs_kernels_are_launched_one_by_one(tmp_path, monkeypatch):
 # --- what is missing
 
 
-def test_what_is_missing_is_said_by_whoever_makes_a_model(cuda, tmp_path, monkeypatch):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_what_is_missing_is_said_by_whoever_makes_a_model(cuda, tmp_path, monkeypatch, libraries):
+    path, _ = libraries(mlp)
 
     def said(device: int | None = None, **changed: Any) -> str:
         with monkeypatch.context() as patch:
@@ -296,14 +316,14 @@ def test_what_is_missing_is_said_by_whoever_makes_a_model(cuda, tmp_path, monkey
 
 
 @pytest.mark.parametrize("name", ["cuInit", "cuLaunchKernel", "cuMemAlloc_v2"])
-def test_a_driver_without_a_function_is_told(tmp_path, monkeypatch, name):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_a_driver_without_a_function_is_told(tmp_path, monkeypatch, name, libraries):
+    path, _ = libraries(mlp)
     monkeypatch.setenv("POLYREME_LIBCUDA", str(LibcudaStandIn(tmp_path, [name]).path))
     assert CModel(path).error == f"expected a driver of CUDA that has '{name}': install a newer one"
 
 
-def test_code_for_one_kind_of_device_alone_is_refused_on_others(cuda, tmp_path, monkeypatch):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_code_for_one_kind_of_device_alone_is_refused_on_others(cuda, tmp_path, monkeypatch, libraries):
+    path, _ = libraries(mlp)
     monkeypatch.setattr(gpu_interface, "device_of", lambda text: (90, True))
     only = written(mlp(), tmp_path / "only.so", [spec(None, 12)])
     cuda.capability = 100
@@ -315,8 +335,8 @@ def test_code_for_one_kind_of_device_alone_is_refused_on_others(cuda, tmp_path, 
         model.destroy()
 
 
-def test_whatever_fails_is_told_and_nothing_is_lost(cuda, tmp_path):
-    path = written(LeNet(), tmp_path / "net.so", [spec(None, 1, 14, 14)])
+def test_whatever_fails_is_told_and_nothing_is_lost(cuda, libraries):
+    path, _ = libraries(LeNet)
     x = np.random.default_rng(0).standard_normal((2, 1, 14, 14)).astype("float32")
     model = CModel(path)
     made = cuda.calls.copy()
@@ -353,8 +373,8 @@ def test_whatever_fails_is_told_and_nothing_is_lost(cuda, tmp_path):
     assert len(told) > 15
 
 
-def test_memory_that_is_missing_for_a_run_is_told_with_its_bytes(cuda, tmp_path):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_memory_that_is_missing_for_a_run_is_told_with_its_bytes(cuda, libraries):
+    path, _ = libraries(mlp)
     library = paddle.load_compiled(path)
     small = library(np.ones((2, 12), "float32"))
     cuda.room = 100_000
@@ -373,8 +393,8 @@ def test_memory_that_is_missing_for_a_run_is_told_with_its_bytes(cuda, tmp_path)
 # --- bad input
 
 
-def test_bad_arguments_have_codes_and_leave_results_alone(cuda, tmp_path):
-    path = written(Tokens(), tmp_path / "net.so", [spec(None, 6, dtype="int64")])
+def test_bad_arguments_have_codes_and_leave_results_alone(cuda, libraries):
+    path, _ = libraries(Tokens)
     model = CModel(path)
     ids = np.zeros((2, 6), "int64")
     calls = cuda.calls.copy()
@@ -429,8 +449,8 @@ def test_positions_that_a_run_computes_are_looked_at(cuda, tmp_path):
     model.destroy()
 
 
-def test_python_checks_what_it_is_given_and_takes_arrays_for_results(cuda, tmp_path):
-    library = paddle.load_compiled(written(mlp(), tmp_path / "net.so", [spec(None, 12)]))
+def test_python_checks_what_it_is_given_and_takes_arrays_for_results(cuda, libraries):
+    library = paddle.load_compiled(libraries(mlp)[0])
     x = np.ones((2, 12), "float32")
     expected = library(x)
     target = np.zeros((5, 2), "float32").T
@@ -489,8 +509,8 @@ def test_weights_beside_the_library_are_checked_as_those_of_a_cpu(cuda, tmp_path
 # --- several at the same time
 
 
-def test_runs_at_the_same_time_have_streams_and_memory_of_their_own(cuda, tmp_path):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_runs_at_the_same_time_have_streams_and_memory_of_their_own(cuda, libraries):
+    path, _ = libraries(mlp)
     model = CModel(path)
     count = CALLS + 2
     inputs = [np.random.default_rng(i).standard_normal((i + 1, 12)).astype("float32") for i in range(count)]
@@ -525,8 +545,8 @@ def on_device(cuda: LibcudaStandIn, array: Array) -> int:
     return address
 
 
-def test_arrays_on_the_device_stay_there(cuda, tmp_path):
-    path = written(LeNet(), tmp_path / "net.so", [spec(None, 1, 14, 14)])
+def test_arrays_on_the_device_stay_there(cuda, libraries):
+    path, _ = libraries(LeNet)
     model = CModel(path)
     x = np.random.default_rng(0).standard_normal((2, 1, 14, 14)).astype("float32")
     _, (expected,) = model.run(x)
@@ -554,8 +574,8 @@ def test_arrays_on_the_device_stay_there(cuda, tmp_path):
     model.destroy()
 
 
-def test_more_streams_than_a_model_keeps_calls_for_share_memory_in_turn(cuda, tmp_path):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_more_streams_than_a_model_keeps_calls_for_share_memory_in_turn(cuda, libraries):
+    path, _ = libraries(mlp)
     model = CModel(path)
     x = np.random.default_rng(0).standard_normal((2, 12)).astype("float32")
     _, (expected,) = model.run(x)
@@ -575,8 +595,8 @@ def test_more_streams_than_a_model_keeps_calls_for_share_memory_in_turn(cuda, tm
     model.destroy()
 
 
-def test_ids_on_the_device_are_looked_at(cuda, tmp_path):
-    path = written(Tokens(), tmp_path / "net.so", [spec(None, 6, dtype="int64")])
+def test_ids_on_the_device_are_looked_at(cuda, libraries):
+    path, _ = libraries(Tokens)
     model = CModel(path)
     ids = np.random.default_rng(0).integers(0, 5, (2, 6))
     _, (expected,) = model.run(ids)
@@ -638,8 +658,8 @@ def test_the_emulated_gpu_runs_the_kernels_of_a_library(tmp_path, monkeypatch):
         paddle.set_device("cpu")
 
 
-def test_a_library_is_loaded_without_the_project(tmp_path):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_a_library_is_loaded_without_the_project(tmp_path, libraries):
+    path, _ = libraries(mlp)
     program = f"""
 import ctypes
 library = ctypes.CDLL({str(path)!r})
@@ -652,8 +672,8 @@ print(library.net_create(0, ctypes.byref(error)), error.value.decode())
     assert told.startswith("None expected the driver of an NVIDIA GPU (libcuda.so.1): ")
 
 
-def test_header_says_what_is_different_on_a_gpu(tmp_path):
-    path = written(mlp(), tmp_path / "net.so", [spec(None, 12)])
+def test_header_says_what_is_different_on_a_gpu(tmp_path, libraries):
+    path, _ = libraries(mlp)
     text = path.with_suffix(".h").read_text()
     for part in ("net_create_on(int32_t device", "net_run_on_device(net_model *model", "NET_BAD_DEVICE = 7", "POLYREME_LIBCUDA"):
         assert part in text
