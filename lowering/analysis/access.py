@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, mod, product
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.analysis.rows import shape_of
@@ -154,3 +154,36 @@ def _through_reshape(inner: tuple[Dim, ...], outer: tuple[Dim, ...], axes: list[
             continue
         result.append(_scaled([axes[k] for k in group], row_major(tuple(outer[k] for k in group))))
     return result
+
+
+def side_by_side(value: Value, letters: str, lanes: int) -> str | None:
+    """The letter along which every `lanes` elements from a multiple of `lanes` on lie side by side in an argument's memory, at multiples of
+    `lanes`, seen through views and pads; None where there is no such letter. Of the `lanes` elements all or none lie in a pad; what lies
+    past the letter's size is other memory of the argument.
+    """
+    axes: list[Linear] = [(0, {letter: 1}) for letter in letters]
+    padded: set[str] = set()
+    while True:
+        memory, shaped, axes = _walk(value, axes)
+        pad = memory.producer(tensor.Pad)
+        if pad is None:
+            break
+        inner = _through_reshape(shape_of(memory), shape_of(shaped), axes)
+        if inner is None:
+            return None
+        axes = []
+        for (const, terms), low, high, gap in zip(inner, pad.low, pad.high, pad.interior, strict=True):
+            axes.append((const - low, terms))
+            if not (low == 0 and high == 0 and gap == 0):
+                padded |= set(terms) or {""}
+        value = pad.x
+    if isinstance(memory.owner, Op):
+        return None
+    shape = shape_of(shaped)
+    sized = [i for i, n in enumerate(shape) if n != 1]
+    if not sized or not all(mod(n, lanes) == 0 for n in (shape[sized[-1]], axes[sized[-1]][0])):
+        return None
+    terms = {letter: n for letter, n in axes[sized[-1]][1].items() if mod(n, lanes) != 0}
+    (letter, step), *others = terms.items() or [("", 0)]
+    elsewhere = any(letter in axes[i][1] for i in sized[:-1])
+    return letter if letter and step == 1 and not (others or elsewhere or padded & {letter, *axes[sized[-1]][1]}) else None

@@ -12,6 +12,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
+from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, store
@@ -126,15 +127,18 @@ class Epilogue:
         lanes: int,
         mask: Value | None,
         to: Sequence[Position] | None = None,
+        aligned: bool = False,
     ) -> None:
-        """Store the results' elements at `places`; where those at `to` would be, if that is given.
+        """Store the results' elements at `places`; where those at `to` would be, if that is given. `aligned`: they begin at multiples of
+        `lanes`, in memory that begins at more.
 
         All are computed before one is stored: a result may be where another one's operand is.
         """
         code = emitter.code
         made = [emitter.at(value, places, lanes, mask) for value in self.values]
         for element, buffer in zip(made, outputs, strict=True):
-            store(code, element, buffer, linear(code, to or places, self.shape), mask)
+            align = lanes * element_type(element.type).bytes if aligned else None
+            store(code, element, buffer, linear(code, to or places, self.shape), mask, align)
 
 
 def position_at(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:

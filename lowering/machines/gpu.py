@@ -73,15 +73,6 @@ FLOATS = Multiplier(
 FLOATS_OF_WINDOWS = replace(
     FLOATS, tiles=tuple(replace(r, tile=replace(r.tile, depth=8)) if max(r.tile.rows, r.tile.columns) == 128 else r for r in FLOATS.tiles)
 )
-# 4 warps, two by two, each with a quarter of the tile: larger quarters read less of shared memory for what they multiply.
-TENSOR_CORES = Multiplier(
-    (
-        TileRate(GpuTile(128, 128, 32, 8, 16), 1.0, 0.4),
-        TileRate(GpuTile(64, 128, 16, 8, 8), 0.73, 0.4),
-        TileRate(GpuTile(64, 64, 32, 4, 8), 0.6, 0.4),
-    ),
-    second_kernel=6e6,
-)
 # Shared memory that a kernel has without asking for more when it is launched.
 STATIC_SHARED_BYTES = 48 << 10
 # Registers are given to a warp in so many at a time, and shared memory to a block; each block has so much of it beside its own.

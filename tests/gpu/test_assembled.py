@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,10 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.text import parse_module
 from polyreme.lowering.emit.ptx.emit_module import emit_ptx
 from polyreme.lowering.gradients.autodiff import forward_backward
+from polyreme.lowering.kernels.gpu.tensor_core import build_tensor_core
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
+from polyreme.lowering.schedule.choose_schedules import carry, roots
 from polyreme.nn import functional as F
 from polyreme.runtime.gpu.drivers import EmulatedDriver
 from polyreme.runtime.gpu.executable import GpuExecutable
@@ -67,13 +71,32 @@ SIZES = ["1024x1024x1024", "512x4096x512", "64x4096x4096", "33x17x35", "16x20000
 
 
 @EACH_SM
-@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
 def test_products_spill_nothing(dtype, sm, tmp_path):
     for sizes in SIZES:
         m, k, n = sizes.split("x")
         header = f"func @main(%x: tensor<{m}x{k}x{dtype}>, %y: tensor<{k}x{n}x{dtype}>) -> tensor<{m}x{n}x{dtype}>"
         text = f"{header} {{ %z = nn.matmul %x, %y  return %z }}"
         assert check_products(costs(parse_module(text), sm, tmp_path)) == 1
+
+
+@pytest.mark.parametrize("sm", [80, pytest.param(86, marks=pytest.mark.slow), pytest.param(90, marks=pytest.mark.slow)])
+def test_every_tile_of_tensor_cores_spills_nothing_and_leaves_room_for_the_blocks_it_counts_on(sm, tmp_path):
+    """Of each tile the schedule with the fewest estimated cycles, and of the best one each number of stages."""
+    target = find_target(f"cuda:sm_{sm}")
+    args, result = "%x: tensor<2048x4096xbf16>, %y: tensor<4096x2048xbf16>", "tensor<2048x2048xbf16>"
+    text = f"func @main({args}) -> {result} {{ %z = nn.matmul %x, %y  return %z }}"
+    whole = lower(parse_module(text), target, to="tensor")
+    ((_, request),) = roots(whole.function("main"), target, "")
+    candidates = build_tensor_core.candidates(build_tensor_core.find(request))
+    for chosen in {(s.tile, s.warps): s for s in reversed(candidates)}.values():
+        module = whole.clone()
+        ((op, _),) = roots(module.function("main"), target, "")
+        carry(op, str(chosen))
+        for cost in costs(module, sm, tmp_path).values():
+            assert cost.spills == 0, chosen
+            held = partial(target.device.blocks_at_once, chosen.threads, shared=chosen.shared_bytes(2))
+            assert held(registers=cost.registers) >= held(registers=chosen.registers), (chosen, cost)
 
 
 class Net(paddle.nn.Layer):

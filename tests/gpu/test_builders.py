@@ -259,7 +259,7 @@ def test_products_of_16_bits_keep_their_sums_in_32(dtype, target, device):
     kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}[dtype]
     x, y = floats(70, 50).astype(kind), floats(50, 67, seed=1).astype(kind)
     text = function("%z = nn.matmul %x, %y  return %z", f"70x67x{dtype}", x=f"70x50x{dtype}", y=f"50x67x{dtype}")
-    by_cores = dtype == "bf16" and target != "cuda:sm_75"
+    by_cores = target != "cuda:sm_75"
     assert launches(text, find_target(target))[0].startswith("tensor_core" if by_cores else "product")
     check(text, [x, y], device, 8e-3 if dtype == "bf16" else 1e-3, 1e-2, find_target(target))
 

@@ -11,7 +11,7 @@ memory for a second kernel, which adds them in order. That kernel also runs an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from polyreme.dialects import tensor
@@ -26,9 +26,9 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.elements import Leaf, Positions, convert, linear, store
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.gpu.elementwise import build_elements
-from polyreme.lowering.kernels.gpu.grid import GridKernel
+from polyreme.lowering.kernels.gpu.grid import GridKernel, aligned_leaf
 from polyreme.lowering.kernels.gpu.reductions import build_rows
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch, told
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.machines.gpu import FLOATS, MULTIPROCESSORS, GpuTile, Multiplier, TileRate
 
@@ -37,6 +37,22 @@ from polyreme.lowering.machines.gpu import FLOATS, MULTIPROCESSORS, GpuTile, Mul
 NARROW, SHALLOW = 4, 64
 # A depth is cut into parts of at least so many steps, until there are enough blocks for a device.
 PART = 256
+
+
+class BlockTile(Protocol):
+    """What a block of `threads` threads has of the result, `depth` steps at a time."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def columns(self) -> int: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def threads(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +67,11 @@ class GpuProduct:
     right_letters: str
     out: str
     sizes: dict[str, Dim]
+    # Letters that come last in their groups: those whose neighbours lie side by side in memory.
+    last: str = ""
+
+    def _in_order(self, letters: Iterable[str]) -> list[str]:
+        return sorted(letters, key=lambda c: c in self.last)
 
     @property
     def batch(self) -> list[str]:
@@ -58,15 +79,15 @@ class GpuProduct:
 
     @property
     def row_letters(self) -> list[str]:
-        return [c for c in self.out if c not in self.right_letters]
+        return self._in_order(c for c in self.out if c not in self.right_letters)
 
     @property
     def column_letters(self) -> list[str]:
-        return [c for c in self.out if c not in self.left_letters]
+        return self._in_order(c for c in self.out if c not in self.left_letters)
 
     @property
     def contracted(self) -> list[str]:
-        return [c for c in self.left_letters if c in self.right_letters and c not in self.out]
+        return self._in_order(c for c in self.left_letters if c in self.right_letters and c not in self.out)
 
     def count(self, letters: Sequence[str]) -> Dim:
         return product(self.sizes[c] for c in letters)
@@ -89,6 +110,11 @@ def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> GpuProduct
         return None
     if any(d == 0 for v in (contract.a, contract.b, contract.result) for d in shape_of(v)):
         return None
+    return see_product(request, contract)
+
+
+def see_product(request: Request, contract: tensor.Contract, last: str = "") -> GpuProduct | None:
+    """A contract of a request in groups of letters; None where it is no product, or hardly one."""
     spec = tensor.ContractSpec(contract.spec)
     sizes = spec.sizes(shape_of(contract.a), shape_of(contract.b))
     if not spec.contracted:
@@ -96,10 +122,9 @@ def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> GpuProduct
     rows, columns, depth = (estimate(product(sizes[c] for c in letters)) for letters in (spec.free_a, spec.free_b, spec.contracted))
     if min(rows, columns) <= NARROW and depth <= SHALLOW:
         return None
-    last = next((c for c in reversed(spec.out) if sizes[c] != 1), "")
-    if last in spec.free_a:
-        return GpuProduct(request, contract, contract.b, contract.a, spec.b, spec.a, spec.out, sizes)
-    return GpuProduct(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes)
+    if next((c for c in reversed(spec.out) if sizes[c] != 1), "") in spec.free_a:
+        return GpuProduct(request, contract, contract.b, contract.a, spec.b, spec.a, spec.out, sizes, last)
+    return GpuProduct(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes, last)
 
 
 def choose_tile(p: GpuProduct, by: Multiplier = FLOATS) -> GpuTile:
@@ -114,15 +139,15 @@ def choose_tile(p: GpuProduct, by: Multiplier = FLOATS) -> GpuTile:
     return min(by.tiles, key=cost).tile
 
 
-def blocks_of(p: GpuProduct, tile: GpuTile) -> int:
+def blocks_of(p: GpuProduct, tile: BlockTile) -> int:
     """How many tiles the result has; of sizes that are not known, about."""
     m, n, around = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.batch))
     return -(-m // tile.rows) * -(-n // tile.columns) * around
 
 
-def parts_of(p: GpuProduct, tile: GpuTile) -> int:
-    """How many parts the depth is cut into."""
-    return max(1, min(MULTIPROCESSORS // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
+def parts_of(p: GpuProduct, tile: BlockTile, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """How many parts the depth is cut into, so that there is a block for each multiprocessor."""
+    return max(1, min(multiprocessors // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
 
 
 # Stores what a thread holds of the result: its places by letter, a leaf for its elements, how many lie side by side.
@@ -135,24 +160,20 @@ class ProductKernelClass(Protocol):
     __name__: str
 
     def __call__(
-        self, p: GpuProduct, tile: GpuTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /
+        self, p: GpuProduct, tile: Any, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /
     ) -> Any: ...
 
 
-
-
-def plan_product(p: GpuProduct, tile: GpuTile, make: ProductKernelClass) -> KernelPlan:
+def plan_product(p: GpuProduct, tile: BlockTile, parts: int, make: ProductKernelClass) -> KernelPlan:
     """One kernel with the epilogue in it, or the product into scratch memory and a second kernel for the rest."""
     request = p.request
     epilogue = find_epilogue(request, p.contract)
-    parts = parts_of(p, tile)
-    chosen = told(make.__name__, tile=f"{tile.rows}x{tile.columns}x{tile.depth}", thread=f"{tile.tall}x{tile.wide}", parts=parts)
     operands: list[Slot] = [operand(i) for i in range(len(request.func.args))]
     types: list[TensorType | BufferType] = list(request.operand_types)
     if epilogue is not None and not epilogue.pools and parts == 1:
         outputs = [result(i) for i in range(len(epilogue.values))]
         step = make(p, tile, _epilogue_sink(p, epilogue), [*operands, *outputs], 1, [*types, *(v.type for v in request.results)]).build()
-        return KernelPlan((step,), builder="product", schedule=chosen)
+        return KernelPlan((step,))
     kept = sum_type(p)
     board = BufferType((parts, *p.out_shape), kept)
     step = make(p, tile, _board_sink(p), [*operands, scratch(0)], parts, [*types, board]).build()
@@ -160,7 +181,7 @@ def plan_product(p: GpuProduct, tile: GpuTile, make: ProductKernelClass) -> Kern
     plan = build_rows(rest) or build_elements(rest)
     moved = {operand(len(operands)): scratch(0), **{scratch(i): scratch(i + 1) for i in range(len(plan.scratch))}}
     steps = [Step(s.func, tuple(moved.get(slot, slot) for slot in s.slots), s.grid, s.block) for s in plan.steps]
-    return KernelPlan((step, *steps), scratch=(board, *plan.scratch), builder="product", schedule=chosen)
+    return KernelPlan((step, *steps), scratch=(board, *plan.scratch))
 
 
 def sum_type(p: GpuProduct) -> ScalarType:
@@ -179,7 +200,11 @@ def _epilogue_sink(p: GpuProduct, epilogue: Epilogue) -> Sink:
 
         buffers = dict(zip(p.request.func.args, made.buffers[:args], strict=True))
         emitter = epilogue.emitter(code, buffers, rounded)
-        epilogue.write(emitter, made.buffers[args:], [places[c] for c in p.out], lanes, None)
+        # Neighbours begin at multiples of their number, and so do they in operands as large as the result.
+        for arg in epilogue.residuals if lanes > 1 else ():
+            if all(isinstance(user, tensor.Map) for user in arg.users):
+                emitter.leaves[arg] = aligned_leaf(code, buffers[arg], epilogue.shape)
+        epilogue.write(emitter, made.buffers[args:], [places[c] for c in p.out], lanes, None, aligned=lanes > 1)
 
     return write
 
@@ -191,7 +216,7 @@ def _board_sink(p: GpuProduct) -> Sink:
         code, at = made.code, [places[c] for c in p.out]
         start = code.mul(places[""].scalar(code), product(p.out_shape))
         where = linear(code, at, p.out_shape).plus(code, Position(terms=((start, 1),)) if isinstance(start, Value) else Position(start))
-        store(code, leaf(tuple(at), lanes, None), made.buffers[-1], where)
+        store(code, leaf(tuple(at), lanes, None), made.buffers[-1], where, align=lanes * sum_type(p).bytes if lanes > 1 else None)
 
     return write
 

@@ -10,39 +10,115 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, mod, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
-from polyreme.lowering.analysis.access import trace
+from polyreme.lowering.analysis.access import side_by_side, trace
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear
 from polyreme.lowering.kernels.gpu.grid import GridKernel, both, places_of, truth
-from polyreme.lowering.kernels.gpu.product import GpuProduct, Sink, choose_tile, find_product, plan_product, sum_type
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step
+from polyreme.lowering.kernels.gpu.product import (
+    BlockTile,
+    GpuProduct,
+    Sink,
+    choose_tile,
+    find_product,
+    parts_of,
+    plan_product,
+    sum_type,
+)
+from polyreme.lowering.kernels.plan import Slot, Step
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, STATIC_SHARED_BYTES, VECTOR_BYTES, GpuTile
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, STATIC_SHARED_BYTES, VECTOR_BYTES, WARP, GpuTile, Multiplier
 from polyreme.lowering.machines.targets import GpuTarget
 
 # Lanes of the vectors in which sums are kept and shared memory is read.
 LANES = VECTOR_BYTES // f32.bytes
+# Tiles of shared memory are this much wider than their rows, so that threads that write down a column use different banks.
+PADDING = 4
 # Tiles under way and being multiplied, where they fit.
 STAGES = (4, 3, 2)
 
 
-def build_product(request: Request) -> KernelPlan | None:
-    """The plan of a group around a contract of floats; None for any other."""
-    found = find_product(request, (f32, f64))
-    if found is None:
-        return None
-    by = FLOATS_OF_WINDOWS if any(isinstance(op, tensor.Window) for op in request.ops()) else FLOATS
-    if sum_type(found) == f64:
-        # Two tiles must fit into shared memory.
-        by = replace(by, tiles=tuple(r for r in by.tiles if r.tile.columns < 128 and r.tile.rows < 128))
-    return plan_product(found, choose_tile(found, by), TiledProduct)
+# A tile of the result that a thread could keep, and threads of a block.
+MOST_SUMS, MOST_THREADS = 128, 1024
+
+
+@dataclass(frozen=True)
+class TilesSchedule(Schedule, kind="tiles"):
+    """Of a product by the cores that are no tensor cores: a block's tile (rows, columns, steps), a thread's part of it, and how many parts
+    the depth is cut into.
+    """
+
+    tile: tuple[int, int, int]
+    thread: tuple[int, int]
+    parts: int = 1
+
+    @property
+    def in_threads(self) -> GpuTile:
+        return GpuTile(*self.tile, *self.thread)
+
+
+def schedule_tiles(p: GpuProduct) -> TilesSchedule:
+    """The tile with which the busiest multiprocessor has the least to do."""
+    return _schedule(p, choose_tile(p, _multiplier(p)))
+
+
+def _schedule(p: GpuProduct, tile: GpuTile) -> TilesSchedule:
+    return TilesSchedule((tile.rows, tile.columns, tile.depth), (tile.tall, tile.wide), parts_of(p, tile))
+
+
+def other_tiles(p: GpuProduct) -> list[TilesSchedule]:
+    return [_schedule(p, rate.tile) for rate in _multiplier(p).tiles]
+
+
+def _multiplier(p: GpuProduct) -> Multiplier:
+    by = FLOATS_OF_WINDOWS if any(isinstance(op, tensor.Window) for op in p.request.ops()) else FLOATS
+    # Two tiles must fit into shared memory.
+    return by if sum_type(p) == f32 else replace(by, tiles=tuple(r for r in by.tiles if r.tile.columns < 128 and r.tile.rows < 128))
+
+
+def check_tiles(p: GpuProduct, chosen: TilesSchedule) -> None:
+    """`ScheduleError` for a schedule that no kernel can be written by."""
+    tile = chosen.in_threads
+    if 0 in (*chosen.tile, *chosen.thread, chosen.parts):
+        raise ScheduleError(f"expected positive numbers but got '{chosen}'")
+    if tile.tall % LANES or tile.wide % LANES or tile.rows % tile.tall or tile.columns % tile.wide or tile.tall * tile.wide > MOST_SUMS:
+        raise ScheduleError(
+            f"expected a thread's part to divide the tile, in multiples of {LANES} and at most {MOST_SUMS} sums, but got '{chosen}'"
+        )
+    threads = tile.threads
+    for extent in (tile.rows, tile.columns):
+        if threads % WARP or threads > MOST_THREADS or threads % extent or threads % tile.depth or extent * tile.depth % threads:
+            raise ScheduleError(
+                f"expected at most {MOST_THREADS} threads, in warps, that fill lines of rows, columns and steps evenly but got '{chosen}', "
+                f"which has {threads}"
+            )
+    size = element_type(p.contract.result.type).bytes * tile.depth * (tile.rows + tile.columns + 2 * PADDING)
+    if 2 * size > STATIC_SHARED_BYTES:
+        raise ScheduleError(f"expected two tiles in {STATIC_SHARED_BYTES} bytes of shared memory but one of '{chosen}' takes {size}")
+    if chosen.parts > max(1, estimate(p.count(p.contracted)) // tile.depth):
+        raise ScheduleError(f"expected parts of at least {tile.depth} steps of the depth but got '{chosen}'")
+
+
+build_product = Way(
+    "product",
+    TilesSchedule,
+    partial(find_product, dtypes=(f32, f64)),
+    schedule_tiles,
+    lambda p, chosen: plan_product(p, chosen.in_threads, chosen.parts, TiledProduct),
+    check_tiles,
+    others=other_tiles,
+)
 
 
 class TiledProduct:
@@ -50,7 +126,10 @@ class TiledProduct:
 
     what = "product"
 
-    def __init__(self, p: GpuProduct, tile: GpuTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType]):
+    # A `GpuTile`; subclasses have others.
+    tile: Any
+
+    def __init__(self, p: GpuProduct, tile: BlockTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType]):
         self.p, self.tile, self.sink, self.parts = p, tile, sink, parts
         self.m, self.n, self.k = p.count(p.row_letters), p.count(p.column_letters), p.count(p.contracted)
         self.tiles = (ceildiv(self.m, tile.rows), ceildiv(self.n, tile.columns))
@@ -67,7 +146,7 @@ class TiledProduct:
     def build(self) -> Step:
         code, p, tile = self.code, self.p, self.tile
         self.thread = self.kernel.thread()
-        *around, row, column = code.split(self.kernel.block_id(), [*p.shape(p.batch), *self.tiles])
+        *around, row, column = self.place_of_block()
         self.row0, self.column0 = code.mul(row, tile.rows), code.mul(column, tile.columns)
         self.part: Index = self.kernel.block_id(1) if self.parts > 1 else 0
         self.around = dict(zip(p.batch, [_position(x) for x in around], strict=True))
@@ -80,20 +159,24 @@ class TiledProduct:
         buffers = self.kernel.buffers[: len(p.request.func.args)]
         self.buffers = dict(zip(p.request.func.args, buffers, strict=True))
         left, right = self._fillers(copies=True)
-        stages = self._stages(left, right)
+        stages = self.stages(left, right)
         if stages == 1:
             left, right = self._fillers(copies=False)
         left.take_memory(stages)
         right.take_memory(stages)
-        self.write(self._with_copies(left, right, lo, hi, stages) if stages > 1 else self._with_registers(left, right, lo, hi))
+        self.write(self.with_copies(left, right, lo, hi, stages) if stages > 1 else self._with_registers(left, right, lo, hi))
         return self.kernel.finish()
+
+    def place_of_block(self) -> list[Index]:
+        """Which of the batch a block is for, and which rows and columns of tiles."""
+        return self.code.split(self.kernel.block_id(), [*self.p.shape(self.p.batch), *self.tiles])
 
     def _fillers(self, copies: bool) -> tuple[Filler, Filler]:
         p = self.p
         left = Filler(self, p.left, p.left_letters, p.row_letters, self.row0, self.m, self.tile.rows, copies)
         return left, Filler(self, p.right, p.right_letters, p.column_letters, self.column0, self.n, self.tile.columns, copies)
 
-    def _stages(self, left: Filler, right: Filler) -> int:
+    def stages(self, left: Filler, right: Filler) -> int:
         """How many tiles of shared memory the steps go through; 1 where elements are not just copied."""
         target = self.p.request.target
         assert isinstance(target, GpuTarget)
@@ -103,7 +186,7 @@ class TiledProduct:
         steps = -(-estimate(self.k) // (self.parts * self.tile.depth))
         return next((n for n in STAGES if n * size <= STATIC_SHARED_BYTES and (n <= steps + 1 or n == STAGES[-1])), 1)
 
-    def _with_copies(self, left: Filler, right: Filler, lo: Index, hi: Index, stages: int) -> list[Value]:
+    def with_copies(self, left: Filler, right: Filler, lo: Index, hi: Index, stages: int) -> list[Value]:
         """The sums over [lo, hi). A step waits for its own tile alone; the barrier also says that the tile that the next copies go to is
         multiplied.
         """
@@ -147,17 +230,15 @@ class TiledProduct:
         return not deep
 
     def board_size(self, filler: Filler) -> int:
-        return self.tile.depth * self._line(filler)
-
-    def _line(self, filler: Filler) -> int:
-        """Elements from a line of shared memory to the next: a vector more than it has, so that threads that write down a column use
-        different banks.
-        """
-        return filler.extent + LANES
+        return self.tile.depth * (filler.extent + PADDING)
 
     def board_at(self, filler: Filler, along: Index, depth: Index) -> Index:
         """Where an element of a tile lies: steps of the depth one after another, each a line of rows or columns."""
-        return self.code.add(self.code.mul(depth, self._line(filler)), along)
+        return self.code.add(self.code.mul(depth, filler.extent + PADDING), along)
+
+    def board_of_copy(self, filler: Filler, copy: int) -> Index:
+        """Where what copy number `copy` of a thread brings lies."""
+        return self.board_at(filler, *filler.place(copy))
 
     def zeros(self) -> list[Value]:
         return [self.code.zero(sum_type(self.p), LANES) for _ in range(self.tile.tall * self.tile.wide // LANES)]
@@ -200,15 +281,16 @@ class TiledProduct:
         code, p = self.code, self.p
         lanes = kernel.lanes_of(values.type)
         row, column = code.add(self.row0, row), code.add(self.column0, column)
-        sized = [c for c in p.column_letters if p.sizes[c] != 1]
-        if len(sized) == 1 and mod(self.n, lanes) == 0:
-            self._write(values, row, column, lanes)
+        last = next((c for c in reversed(p.out) if p.sizes[c] != 1), "")
+        if last and [c for c in p.column_letters if p.sizes[c] != 1][-1:] == [last] and mod(p.sizes[last], lanes) == 0:
+            self._write(values, row, column, lanes, last)
             return
         for i in range(lanes):
             one: Value = code.b(kernel.Extract, values, lane=i)
             self._write(one, row, code.add(column, i), 1)
 
-    def _write(self, value: Value, row: Index, column: Index, lanes: int) -> None:
+    def _write(self, value: Value, row: Index, column: Index, lanes: int, last: str = "") -> None:
+        """Neighbours along the letter `last`, or a single element."""
         code, p = self.code, self.p
         inside = both(code, code.condition("lt", row, self.m), code.condition("lt", column, self.n))
         with code.when(truth(code, inside)):
@@ -216,7 +298,7 @@ class TiledProduct:
             places[""] = _position(self.part)
             places.update(zip(p.row_letters, places_of(code, row, p.shape(p.row_letters)), strict=True))
             for letter, at in zip(p.column_letters, places_of(code, column, p.shape(p.column_letters)), strict=True):
-                places[letter] = at.plus(code, Position(step=1)) if lanes > 1 and p.sizes[letter] != 1 else at
+                places[letter] = at.plus(code, Position(step=1)) if letter == last else at
             self.sink(self.kernel, places, lambda at, lanes, mask: value, lanes)
 
 
@@ -229,11 +311,15 @@ class Filler:
         self.made, self.value, self.letters, self.along, self.extent = made, value, letters, along, extent
         self.offset: Index = 0
         code, tile = made.code, made.tile
-        self.access = trace(value, letters)
+        vector = self._vector_letter()
         # Neighbouring threads read neighbouring elements. Along rows of windows each thread keeps one position only.
-        self.deep = all(self.access.stride(c) != 1 for c in along) and any(self.access.stride(c) == 1 for c in made.p.contracted)
+        if vector:
+            self.deep = vector in made.p.contracted
+        else:
+            access = trace(value, letters)
+            self.deep = all(access.stride(c) != 1 for c in along) and any(access.stride(c) == 1 for c in made.p.contracted)
         self.is_copied = copies and self._emitter().is_zero_outside(value) and element_type(value.type) == made.stored
-        self.lanes = self._lanes() if self.is_copied else 1
+        self.lanes = VECTOR_BYTES // made.stored.bytes if vector and self.is_copied else 1
         self.is_copied = self.is_copied and self.lanes * made.stored.bytes >= 4
         self.size = made.board_size(self)
         inner = (tile.depth if self.deep else extent) // self.lanes
@@ -243,7 +329,8 @@ class Filler:
         self.places = []
         for i in range(1 if not self.deep else self.copies):
             at = code.add(start, self._along(i))
-            self.places.append((places_of(code, at, made.p.shape(along)), code.condition("lt", at, end)))
+            valid = True if mod(end, extent) == 0 else code.condition("lt", at, end)
+            self.places.append((places_of(code, at, made.p.shape(along)), valid))
 
     def take_memory(self, stages: int) -> None:
         """Room for so many tiles."""
@@ -254,16 +341,25 @@ class Filler:
         made = self.made
         return ElementEmitter(made.code, {a: buffer_leaf(made.code, b, shape_of(a)) for a, b in made.buffers.items()}, of_memory=True)
 
-    def _lanes(self) -> int:
-        """Elements that are copied at once: 16 bytes where these lie side by side in memory, at multiples of 16 bytes, and in the tile."""
-        made, access = self.made, self.access
-        lanes = VECTOR_BYTES // made.stored.bytes
-        letters = [c for c in (made.p.contracted if self.deep else self.along) if made.p.sizes[c] != 1]
-        if access.source not in made.buffers or not letters or not made.takes_vectors(self.deep):
-            return 1
-        last = letters[-1]
-        places = [access.base, made.p.sizes[last], *(access.stride(c) for c in self.letters if c != last and made.p.sizes[c] != 1)]
-        return lanes if access.stride(last) == 1 and all(mod(x, lanes) == 0 for x in places) else 1
+    def _vector_letter(self) -> str:
+        """The letter along which 16 bytes are copied at once, since they lie side by side in memory, at multiples of 16 bytes, and in the
+        tile; none where there is no such letter.
+        """
+        p = self.made.p
+        if element_type(self.value.type) != self.made.stored:
+            return ""
+        lanes = VECTOR_BYTES // self.made.stored.bytes
+        letter = side_by_side(self.value, self.letters, lanes) or ""
+        deep = letter in p.contracted
+        group = [c for c in (p.contracted if deep else self.along) if p.sizes[c] != 1]
+        if letter not in group[-1:] or not self.made.takes_vectors(deep):
+            return ""
+        # Alone in its group, a letter of rows or columns may end within 16 bytes: what is read behind it goes nowhere.
+        return letter if mod(p.sizes[letter], lanes) == 0 or (not deep and len(group) == 1) else ""
+
+    def place(self, copy: int) -> tuple[Index, Index]:
+        """Which row (or column) of the tile copy number `copy` of this thread takes, and which step."""
+        return self._along(copy), self._depth(copy)
 
     def _along(self, copy: int) -> Index:
         """Which row of the tile copy number `copy` of this thread takes."""
@@ -282,7 +378,7 @@ class Filler:
         depth = code.add(step, self._depth(copy))
         at, valid = self.places[copy if self.deep else 0]
         # Whole tiles end together.
-        is_whole = mod(made.k, made.tile.depth) == 0 and made.parts == 1
+        is_whole = mod(made.k, made.tile.depth) == 0
         inside = both(code, valid, code.condition("lt", step if is_whole else depth, end))
         places = {**made.around, **dict(zip(self.along, at, strict=True))}
         places.update(zip(p.contracted, places_of(code, depth, p.shape(p.contracted)), strict=True))
@@ -305,7 +401,7 @@ class Filler:
     def put(self, elements: Sequence[Value]) -> None:
         """Lay down in shared memory what `load` gave."""
         for i, element in enumerate(elements):
-            self.made.code.store(element, self.board, self.at(self._along(i), self._depth(i)))
+            self.made.code.store(element, self.board, self.made.board_of_copy(self, i))
 
     def copy(self, step: Value, end: Index, stage: Index) -> None:
         """Begin to copy this thread's elements into tile number `stage` of shared memory."""
@@ -313,25 +409,18 @@ class Filler:
         self.offset = code.mul(stage, self.size)
         for i in range(self.copies):
             places, inside = self._place(i, step, end)
-            target = code.value(self.at(self._along(i), self._depth(i)))
+            target = code.value(code.add(self.offset, made.board_of_copy(self, i)))
             guard = None if inside is True else truth(code, inside)
-            if self.lanes > 1:
-                where = code.add(
-                    self.access.base,
-                    *(code.mul(places[c].scalar(code), self.access.stride(c)) for c in self.letters if made.p.sizes[c] != 1),
-                )
-                code.b(kernel.CopyAsync, made.buffers[self.access.source], code.value(where), self.board, target, guard, lanes=self.lanes)
-            else:
-                self._copy_element([places[c] for c in self.letters], () if guard is None else (guard,), target)
+            self._copy([places[c] for c in self.letters], () if guard is None else (guard,), target)
 
-    def _copy_element(self, places: list[Position], guards: tuple[Value, ...], target: Value) -> None:
-        """Where the views and pads of the operand lead to memory, the element there is copied in place of being loaded."""
+    def _copy(self, places: list[Position], guards: tuple[Value, ...], target: Value) -> None:
+        """Where the views and pads of the operand lead to memory, the elements there are copied in place of being loaded."""
         made, code = self.made, self.made.code
 
         def leaf(value: Value) -> Leaf:
             def begin(at: Positions, lanes: int, mask: Value | None) -> Value:
                 where = code.value(linear(code, at, shape_of(value)).scalar(code))
-                code.b(kernel.CopyAsync, made.buffers[value], where, self.board, target, mask, lanes=1)
+                code.b(kernel.CopyAsync, made.buffers[value], where, self.board, target, mask, lanes=self.lanes)
                 return target
 
             return begin
