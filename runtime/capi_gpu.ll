@@ -268,11 +268,15 @@ copy:
   %from = load ptr, ptr %weights_at
   %to = load i64, ptr %place, align 8
   %copied = call i32 @cuMemcpyHtoD_v2(ptr %gpu, i64 %to, ptr %from, i64 $weights_bytes)
-  %copy_failed = icmp ne i32 %copied, 0
+  ; The copy may still be on its way, and streams of calls do not wait for the default one.
+  %arrived = call i32 @cuStreamSynchronize(ptr %gpu, ptr null)
+  %first_fault = icmp ne i32 %copied, 0
+  %copy_code = select i1 %first_fault, i32 %copied, i32 %arrived
+  %copy_failed = icmp ne i32 %copy_code, 0
   br i1 %copy_failed, label %fail_copy, label %end
 
 fail_copy:
-  %code_copy = call i32 @failed(ptr %gpu, i32 %copied, ptr @gpu_do_upload)
+  %code_copy = call i32 @failed(ptr %gpu, i32 %copy_code, ptr @gpu_do_upload)
   br label %end
 
 end:
@@ -385,8 +389,23 @@ kernel_bad:
   ret i32 %kernel_failed
 
 shared_bad:
-  %shared_failed = call i32 @failed_with(ptr %gpu, i32 %allowed, ptr @gpu_do_load, ptr %name)
-  ret i32 %shared_failed
+  ; CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN.
+  %device_at = getelementptr %gpu, ptr %gpu, i64 0, i32 4
+  %device = load i32, ptr %device_at, align 4
+  store i32 0, ptr %version_at, align 4
+  %asked = call i32 @cuDeviceGetAttribute(ptr %gpu, ptr %version_at, i32 97, i32 %device)
+  %most = load i32, ptr %version_at, align 4
+  %too_much = icmp sgt i32 %bytes, %most
+  br i1 %too_much, label %shared_small, label %shared_failed
+
+shared_small:
+  %device_name = getelementptr %gpu, ptr %gpu, i64 0, i32 7
+  %told_shared = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @gpu_small_shared, i32 %bytes, ptr %device_name, i32 %most)
+  ret i32 7
+
+shared_failed:
+  %shared_code = call i32 @failed_with(ptr %gpu, i32 %allowed, ptr @gpu_do_load, ptr %name)
+  ret i32 %shared_code
 }
 
 ; Gives the thread back the context that it had.

@@ -180,6 +180,8 @@ def _messages(code: DeviceCode, sm: int, only_this: bool) -> dict[str, str]:
         "model for that one (--target cuda:sm_…)",
         "old_text": f"expected a driver for CUDA {cuda_text(cuda_for(code.ptx))} or newer, since the kernels are PTX "
         f"{version[0]}.{version[1]}, but this machine's is for %d.%d: install a newer one",
+        "small_shared": "the kernels need %d bytes of shared memory for a block, and '%s' has %d: compile the model for that GPU "
+        "(--target cuda:sm_…)",
         "no_memory": "no memory on the GPU '%s' for %lld bytes of %s: %lld of its %lld bytes are free",
         "weights_word": "weights",
         "memory_word": "working storage, inputs and results",

@@ -94,9 +94,7 @@ class CudaStandIn:
         driver.MemoryError, driver.get_driver_version = Error, lambda: 13000
         driver.Error, driver.init, driver.mem_alloc, driver.Stream, driver.module_from_buffer = Error, lambda: None, Memory, Stream, Module
         driver.Device = type("Device", (), {"__new__": lambda cls, number: found, "count": staticmethod(lambda: 1)})
-        driver.device_attribute = SimpleNamespace(
-            MULTIPROCESSOR_COUNT="multiprocessors", MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared bytes"
-        )
+        driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="multiprocessors", MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared bytes")
         driver.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic shared bytes")
         driver.memcpy_htod, driver.memcpy_dtoh = device.upload, lambda array, address: device.download(address, array)
         driver.Event = lambda: SimpleNamespace(record=lambda: None, synchronize=lambda: None, time_till=lambda other: 1.0)

@@ -33,7 +33,7 @@ func @work({args}) {{
   return
 }}
 func @main({args}) {{
-  kernel.launch {', '.join(names)} {{callee = @work, grid = {grid}, block = {block}}}
+  kernel.launch {", ".join(names)} {{callee = @work, grid = {grid}, block = {block}}}
   return
 }}
 """

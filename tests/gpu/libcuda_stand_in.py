@@ -32,14 +32,16 @@ class Failure(Exception):
 
 class LibcudaStandIn:
     """`calls` counts what was called. `failing` maps functions to the number of an error, and of the call from which on they fail.
-    `capability`, `version`, `devices` and `room` (bytes that can be allocated) are the device's. `launched` are the kernels in order.
+    `capability`, `version`, `devices`, `room` (bytes that can be allocated) and `shared` (those of a block) are the device's.
+    `launched` are the kernels in order.
     """
 
     def __init__(self, folder: Path, missing: Collection[str] = ()):
+        self.emulated = EmulatedDriver()
         self.calls: Counter[str] = Counter()
         self.failing: dict[str, tuple[int, int]] = {}
         self.capability, self.version, self.devices, self.room = 90, 13000, 1, 1 << 30
-        self.emulated = EmulatedDriver()
+        self.shared = self.emulated.shared_bytes
         self.ptx = b""  # what code of a device is made of, since the runner cannot run that
         self.images: list[str] = []  # what was loaded: "code" of a device, or "text"
         self.refused: set[str] = set()  # of these
@@ -50,6 +52,7 @@ class LibcudaStandIn:
         self.objects: dict[int, Any] = {}  # modules, functions, streams, events and graphs by their handles
         self.contexts: dict[int, list[int]] = defaultdict(list)  # by thread
         self.recording: dict[int, list[Any]] = {}  # by stream
+        self.on_its_way = False
         self.meeting: threading.Barrier | None = None  # where runs wait for each other at their ends
         self.streams_used: set[int] = set()
         self._lock = threading.RLock()
@@ -146,7 +149,11 @@ class LibcudaStandIn:
         assert room == 256
 
     def _cuDeviceGetAttribute(self, place: int, attribute: int, device: int) -> None:
-        ctypes.c_int32.from_address(place).value = {75: self.capability // 10, 76: self.capability % 10}[attribute]
+        ctypes.c_int32.from_address(place).value = {
+            75: self.capability // 10,
+            76: self.capability % 10,
+            97: self.shared,
+        }[attribute]
 
     def _cuDevicePrimaryCtxRetain(self, place: int, device: int) -> None:
         self.retained += 1
@@ -191,7 +198,9 @@ class LibcudaStandIn:
             raise Failure(INVALID_HANDLE) from None
 
     def _cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        assert attribute == 8 and 0 < value <= self.emulated.shared_bytes
+        assert attribute == 8 and value > 0
+        if value > self.shared:
+            raise Failure(INVALID_VALUE)
         self._get("function", function).most_shared = value
 
     # --- memory
@@ -216,13 +225,14 @@ class LibcudaStandIn:
         ctypes.c_uint64.from_address(total).value = self.room
 
     def _cuMemcpyHtoD_v2(self, to: int, source: int, size: int) -> None:
-        self._in_context()
-        assert not self.recording
-        self.emulated.upload(to, _bytes_at(source, size))
+        # Of memory that is not pinned it may return before the device has it: the default stream tells.
+        self.on_its_way = True
+        self._cuMemcpyHtoDAsync_v2(to, source, size, None)
 
     def _cuMemcpyHtoDAsync_v2(self, to: int, source: int, size: int, stream: int | None) -> None:
         self._stream(stream)
-        self._cuMemcpyHtoD_v2(to, source, size)
+        assert not self.recording
+        self.emulated.upload(to, _bytes_at(source, size))
 
     def _cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int | None) -> None:
         self._stream(stream)
@@ -241,6 +251,7 @@ class LibcudaStandIn:
 
     def _cuStreamSynchronize(self, stream: int | None) -> None:
         assert self._stream(stream) not in self.recording
+        self.on_its_way = self.on_its_way and bool(stream)
 
     def _cuStreamWaitEvent(self, stream: int | None, event: int, flags: int) -> None:
         self._stream(stream)
@@ -266,7 +277,7 @@ class LibcudaStandIn:
     def _cuLaunchKernel(
         self, function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, given: int, extra: int | None
     ) -> None:
-        assert extra is None and min(gx, gy, gz) > 0
+        assert extra is None and min(gx, gy, gz) > 0 and not self.on_its_way
         stream = self._stream(stream)
         program = self._get("function", function)
         places = (ctypes.c_void_p * len(program.kernel.params)).from_address(given)

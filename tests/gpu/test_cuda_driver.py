@@ -92,7 +92,6 @@ class Function:
     def prepared_call(self, grid, block, *args, shared_size=0):
         Fake.calls.append(("launch", struct.pack(self.arg_format, *args), grid, block, shared_size))
 
-
     def set_attribute(self, attribute, value):
         if value > 232448:
             raise FakeError("invalid argument")

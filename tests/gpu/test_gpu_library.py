@@ -335,6 +335,28 @@ def test_code_for_one_kind_of_device_alone_is_refused_on_others(cuda, tmp_path, 
         model.destroy()
 
 
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def test_kernels_have_the_shared_memory_that_they_ask_for(cuda, tmp_path):
+    specs = [spec(1, 64, 1, 64, dtype="float16", name=name) for name in "qkv"]
+    path = written(attention, tmp_path / "net.so", specs)
+    plain = paddle.compile(attention, tmp_path / "plain.so", input_spec=specs)
+    arrays = drawn(specs, None)
+    library = paddle.load_compiled(path)
+    assert cuda.calls["cuFuncSetAttribute"] == 1
+    np.testing.assert_allclose(library(*arrays).astype("float32"), plain(*arrays).astype("float32"), rtol=2e-2, atol=2e-2)
+    library.close()
+    cuda.shared = 40_000
+    error = CModel(path).error
+    assert re.fullmatch(
+        r"the kernels need \d+ bytes of shared memory for a block, and 'Stand-in 7' has 40000: compile the model for that GPU "
+        r"\(--target cuda:sm_…\)",
+        error,
+    )
+
+
 def test_whatever_fails_is_told_and_nothing_is_lost(cuda, libraries):
     path, _ = libraries(LeNet)
     x = np.random.default_rng(0).standard_normal((2, 1, 14, 14)).astype("float32")

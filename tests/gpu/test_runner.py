@@ -80,7 +80,7 @@ def copy_module(count, lanes=1, shift=0, align=""):
 %i = kernel.apply %t, %n {{fn = "mul"}} : index
 %s = kernel.size {{value = {shift}}} : index
 %j = kernel.apply %i, %s {{fn = "add"}} : index
-%v = kernel.load %x, %j {{lanes = {lanes}{align}}} : {'f32' if lanes == 1 else f'vector<{lanes}xf32>'}
+%v = kernel.load %x, %j {{lanes = {lanes}{align}}} : {"f32" if lanes == 1 else f"vector<{lanes}xf32>"}
 kernel.store %v, %y, %i
 """
     return grid_module(f"%x: buffer<{count}xf32>, %y: buffer<{32 * lanes}xf32>", body)
@@ -183,7 +183,7 @@ def test_shared_memory_out_of_bounds_is_caught():
 
 
 def test_neighbouring_halves_of_a_word_do_not_race():
-    body = "%t = kernel.thread_id : index\n%s = kernel.alloc {shape = [32], dtype = f16, space = \"shared\"} : buffer<32xf16>\n"
+    body = '%t = kernel.thread_id : index\n%s = kernel.alloc {shape = [32], dtype = f16, space = "shared"} : buffer<32xf16>\n'
     body += (
         "%v = kernel.load %x, %t : f16\nkernel.store %v, %s, %t\nkernel.barrier ()\n%w = kernel.load %s, %t : f16\nkernel.store %w, %y, %t"
     )
