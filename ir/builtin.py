@@ -72,6 +72,7 @@ class Func(Op):
     has the least and the greatest of positions and the size of their axis, three numbers for each look: "wraps at PLACE" or "from 0 at
     PLACE". `updates` says which results take the place of which arguments: "ARGUMENT -> RESULT", by their names; whoever calls may give one
     memory for both, and nothing of it is changed where the first element of the result called `proceeds`, if that is said, is false. A
+    `main` that is for `many` runs on a GPU for several sets of arguments at once. A
     kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is made of them as they
     are.
     """
@@ -86,6 +87,7 @@ class Func(Op):
     looks = attr(tuple[str, ...], default=())
     updates = attr(tuple[str, ...], default=())
     proceeds = attr(str, default="")
+    many = attr(bool, default=None)
     final_addresses = attr(bool, default=None)
     body = region()
 

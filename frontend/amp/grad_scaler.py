@@ -128,17 +128,18 @@ class AmpScaler(Shown):
         found = [held_values(parameter.grad) for parameter in optimizer._parameter_list if parameter.grad is not None]
         with suspended():
             factor = reshape(1.0 / self._scale, [])
+            if current_place().is_gpu_place() and active_trace() is None:
+                from polyreme.amp.together import unscaled_together
+
+                return unscaled_together(found, factor)
             finite = [all_(isfinite(gradient)) for gradient in found]
             for gradient in found:
                 wide = cast(gradient, "float32") if gradient.dtype.name in ("float16", "bfloat16") else gradient
                 assign(gradient, cast(wide * cast(factor, wide.dtype), gradient.dtype))
             recorder = active_trace()
-            if recorder is None and not current_place().is_gpu_place():
+            if recorder is None or not finite:
                 return all(map(bool, finite))
-            if not finite:
-                return True
-            whole = all_(stack(finite))  # one number, of which a GPU sends one byte
-            return bool(whole) if recorder is None else recorder.expect(whole)
+            return recorder.expect(all_(stack(finite)))
 
     def _forget(self) -> None:
         """All optimizers may unscale and step anew."""

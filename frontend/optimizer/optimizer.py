@@ -208,6 +208,10 @@ class Optimizer(Shown, UpdateProtocol):
         if clip is not None:
             found = clip(found)
         self._make_state([p for p, _ in found], group)
+        if current_place().is_gpu_place() and active_trace() is None and self.rule is not None:
+            from polyreme.optimizer.together import step_together
+
+            found = step_together(self, found, group)
         for parameter, gradient in found:
             self._update(parameter, gradient, group)
 

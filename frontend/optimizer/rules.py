@@ -44,6 +44,8 @@ class Rule:
     What is `wide` has its state, and computes, in float32 where a parameter of half precision has no master weight: powers of 0.999 are
     nothing that bfloat16 can hold.
 
+    An `elementwise` formula computes each element from those at its place and single numbers.
+
     `of_rows` is the formula where the gradient is that of the rows of a table that were read, which the option `read` tells (bool [rows, 1,
     ...]). A rule without has no meaning there, as in Paddle.
     """
@@ -52,6 +54,7 @@ class Rule:
     update: Update
     precise: tuple[str, ...] = ()
     wide: bool = False
+    elementwise: bool = True
     of_rows: Update | None = None
 
     def kind_of_state(self, kind: np.dtype[Any]) -> np.dtype[Any]:
@@ -272,7 +275,7 @@ SGD = Rule((), _sgd, of_rows=_sgd)
 MOMENTUM = Rule((Slot("velocity"),), _momentum, of_rows=_momentum)
 ADAM = Rule(_ADAM_SLOTS, _adam, precise=("beta1", "beta2", "epsilon"), wide=True, of_rows=_adam_of_rows)
 ADAMW = Rule(_ADAM_SLOTS, _adamw, precise=("beta1", "beta2", "epsilon"), wide=True)
-LAMB = Rule(_ADAM_SLOTS, _lamb, wide=True, of_rows=_lamb)
+LAMB = Rule(_ADAM_SLOTS, _lamb, wide=True, elementwise=False, of_rows=_lamb)
 ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _adagrad, of_rows=_adagrad)
 RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop, of_rows=_rmsprop)
 ADAMAX = Rule(
@@ -290,8 +293,8 @@ RADAM = Rule(
 RPROP = Rule(
     (Slot("prevs"), Slot("learning_rates", lambda o: o["start"])), _rprop, precise=("slower", "faster", "least", "most"), of_rows=_rprop
 )
-ASGD = Rule((Slot("d"), Slot("y", rows="batch_num"), Slot("m", single=True, dtype="int64")), _asgd)
-LARS = Rule((Slot("velocity"),), _lars)
+ASGD = Rule((Slot("d"), Slot("y", rows="batch_num"), Slot("m", single=True, dtype="int64")), _asgd, elementwise=False)
+LARS = Rule((Slot("velocity"),), _lars, elementwise=False)
 ADADELTA = Rule((Slot("_avg_squared_grad"), Slot("_avg_squared_update")), _adadelta)
 DECAYED_ADAGRAD = Rule((Slot("moment"),), _decayed_adagrad)
 FTRL = Rule((Slot("squared"), Slot("linear")), _ftrl)

@@ -37,7 +37,9 @@ def build_gpu_artifact(module: Module | Program, target: GpuTarget, name: str, c
         code = emit_ptx(module, target, name)
         ptx = code.ptx
     config.say(4, lambda: f"{code.llvm}\n{ptx}")
-    plan = GpuPlan(tuple(_launches(main, code)), tuple(_arena(main)))
+    plan = GpuPlan(tuple(_launches(main, code)), tuple(_arena(main)), bool(main.many))
+    if plan.many and any(len(launch.grid) > 1 for launch in plan.launches):
+        raise PolyremeError("expected kernels for many sets of arguments in grids of one axis", main.location, code="E0408")
     return Artifact(replace(manifest, extra={**manifest.extra, GPU_PLAN: plan.to_text()}), ptx.encode(), data)
 
 

@@ -173,7 +173,7 @@ class _Bufferize:
         roles = [*(old.arg_roles or ["input"] * len(old.args)), *["output"] * len(returned)]
         if old.looks:
             roles[-1] = "looks"
-        said = {"guards": old.guards, "ranges": old.ranges, "looks": old.looks, "proceeds": old.proceeds}
+        said = {"guards": old.guards, "ranges": old.ranges, "looks": old.looks, "proceeds": old.proceeds, "many": old.many}
         new = Func.empty("main", types, arg_names=[*names, *outputs], arg_roles=tuple(roles), loc=old.location, **said)
         self.memory.update(zip(old.args, new.args[: len(old.args)], strict=True))
         by_name = dict(zip(new.arg_names, new.args, strict=True))

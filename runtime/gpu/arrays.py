@@ -39,13 +39,24 @@ class Memory:
         self.owner.leave(self.address, self.size)
 
 
+class PartOfMemory:
+    """Bytes inside of a `Memory`, which stays as long as they do."""
+
+    __slots__ = ("address", "owner", "size", "whole")
+
+    def __init__(self, whole: Memory | PartOfMemory, offset: int, size: int):
+        self.owner: Owner = whole.owner
+        self.address: int = whole.address + offset
+        self.size, self.whole = size, whole
+
+
 @final
 class DeviceArray(NDArrayOperatorsMixin):
     """An array of `shape` and `dtype`, row by row in `memory`. Nobody writes to it."""
 
     __slots__ = ("_host", "dtype", "memory", "nbytes", "shape")
 
-    def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]):
+    def __init__(self, memory: Memory | PartOfMemory, shape: tuple[int, ...], dtype: np.dtype[Any]):
         self.memory = memory
         self.shape = shape
         self.dtype = dtype
@@ -98,6 +109,11 @@ class DeviceArray(NDArrayOperatorsMixin):
         if self._host is not None:
             made._host = self._host.reshape(shape)
         return made
+
+    def part(self, start: int, count: int) -> DeviceArray:
+        """So many elements from the one at `start` on, as a row, where they are."""
+        size = self.dtype.itemsize
+        return DeviceArray(PartOfMemory(self.memory, start * size, count * size), (count,), self.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         held = self.host()

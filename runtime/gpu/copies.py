@@ -34,6 +34,8 @@ MOST_IDLE = 1 << 30
 # Arrays of at most so many bytes are known by their contents, and so many of them are kept, and remembered to have come once.
 SMALL_BYTES = 4096
 MOST_SMALL = 4096
+# So many tables of launches are kept.
+MOST_KNOWN = 64
 # As many kinds of arrays an error tells of.
 MOST_TOLD = 5
 
@@ -53,6 +55,8 @@ class DeviceCopies:
         self._copies: dict[int, tuple[weakref.ref[Array], Memory]] = {}
         self._small: dict[bytes, int] = {}
         self._seen_once: dict[bytes, None] = {}
+        self._known: dict[bytes, int] = {}
+        self._known_idle: dict[int, list[int]] = {}
         self._idle: dict[int, list[int]] = {}
         self._idle_bytes = 0
         # Memory whose array is gone. An array may go at any moment, also inside of a call to the driver, which must not be entered twice.
@@ -108,6 +112,23 @@ class DeviceCopies:
             borrowed.append((address, array.nbytes))
         return address
 
+    def known(self, array: Array) -> int:
+        """The address of memory with these contents: of the latest arrays that were asked for the one with the same bytes serves again. It
+        is memory apart, so that what is kept there moves no array of the next step.
+        """
+        held = array.tobytes()
+        address = self._known.pop(held, None)
+        if address is None:
+            room = _room(array.nbytes)
+            oldest = next(iter(self._known), None)
+            if len(self._known) >= MOST_KNOWN and oldest is not None:
+                self._known_idle.setdefault(_room(len(oldest)), []).append(self._known.pop(oldest))
+            idle = self._known_idle.get(room)
+            address = idle.pop() if idle else int(self.with_room(lambda: self.driver.allocate(room), "a table"))
+            self._send(address, array)
+        self._known[held] = address
+        return address
+
     def _address_of_small(self, held: bytes, array: Array, borrowed: list[tuple[int, int]]) -> int | None:
         """Where the bytes of a small array lie, what they mean being for the kernels to say; None where they come for the first time."""
         address = self._small.pop(held, None)
@@ -129,14 +150,17 @@ class DeviceCopies:
         """Memory with a copy of the array."""
         address = self.take(array.nbytes)
         try:
-            if array.size:
-                self.driver.upload(address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-                self.uploads += 1
-                self.uploaded_bytes += array.nbytes
+            self._send(address, array)
         except BaseException:
             self.give_back(address, array.nbytes)
             raise
         return address
+
+    def _send(self, address: int, array: Array) -> None:
+        if array.size:
+            self.driver.upload(address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            self.uploads += 1
+            self.uploaded_bytes += array.nbytes
 
     def new_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
         """Memory for an array that a kernel is about to fill, until the array is no more."""

@@ -30,6 +30,10 @@ _QUEUED = 8
 # Functions of at least so many launches are started as graphs, of which each keeps so many, by the addresses of what they read and write.
 FEWEST_LAUNCHES = 3
 MOST_GRAPHS = 16
+# Between the arenas of sets of arguments.
+ALIGNMENT = 256
+# So many collections of sets of arguments a function for many of them has its tables for.
+MOST_TABLES = 16
 _CAPABILITY = re.compile(r"sm_(\d+)")
 
 
@@ -45,8 +49,26 @@ class _Memory:
     owned: list[int]
     launches: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], int, list[tuple[int, int]]]] = field(default_factory=list)
     has_buffers: bool = False
+    # Where a launch for many sets of arguments finds the only one, for each launch.
+    tables: list[int] = field(default_factory=list)
     # By all addresses; None for those that were used once. The latest stand last.
     graphs: dict[tuple[int, ...], Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A launch for many sets of arguments: a row for each set that has blocks, with all in place but addresses, which go where `columns`
+    says: (column, argument of the model). `sets` says which sets the rows are for. What stands in the columns `arena` are offsets.
+    """
+
+    function: Any
+    block: tuple[int, ...]
+    shared: int
+    blocks: int
+    rows: Array
+    sets: Array
+    columns: tuple[tuple[int, int], ...]
+    arena: tuple[int, ...]
 
 
 class GpuExecutable(CallableModel):
@@ -78,6 +100,8 @@ class GpuExecutable(CallableModel):
                 f"'{driver.model}' have {driver.shared_bytes}: compile it for that (--target cuda:sm_{driver.sm})"
             )
         module = driver.load_module(artifact.code)
+        self._last: dict[Any, int] | None = None
+        self._tables: dict[Any, tuple[tuple[_Table, ...], list[Shapes], Array]] = {}
         self._functions = {name: module.function(name, size) for name, size in shared.items()}
         self._constants: dict[int, int] = {}
         for i, c in enumerate(self.manifest.constants):
@@ -138,6 +162,98 @@ class GpuExecutable(CallableModel):
                     copies.give_back(address, size)
         return made
 
+    def run_many(
+        self,
+        sets: Sequence[Sequence[Any]],
+        shapes: Sequence[Shapes],
+        copies: DeviceCopies,
+        into: Sequence[Sequence[DeviceArray | None]] | None = None,
+    ) -> list[list[DeviceArray]]:
+        """As `run_kept`, of a model for many sets of arguments: the outputs for each of `sets`, whose arrays are taken in these shapes, by
+        as many launches as one set needs. Outputs are written where `into` has an array. That may be one of the inputs of that set, for
+        kernels in which no thread reads another element of it than it writes; where a later launch reads the input, the output is written
+        elsewhere.
+        """
+        for arrays in sets:
+            self._check_ranges(arrays)
+        borrowed: list[tuple[int, int]] = []
+        made: list[list[DeviceArray]] = []
+        with self._lock, copies.lock:
+            tables, output_shapes, arenas = self._tables_for(tuple(shapes))
+            addresses = np.zeros((len(sets), len(self.manifest.arguments)), np.int64)
+            for slot, address in self._constants.items():
+                addresses[:, slot] = address
+            try:
+                if arenas[-1]:
+                    arenas = arenas + copies.take(int(arenas[-1]))
+                    borrowed.append((int(arenas[0]), int(arenas[-1] - arenas[0])))
+                for i, arrays in enumerate(sets):
+                    for array, (slot, dtype, spec) in zip(arrays, self._inputs, strict=True):
+                        if array.dtype != dtype:
+                            raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
+                        addresses[i, slot] = copies.address_of(array, borrowed)
+                    given = into[i] if into is not None else [None] * len(self._outputs)
+                    results = []
+                    inputs = {addresses[i, slot]: slot for slot, _, _ in self._inputs}
+                    for target, (slot, dtype, _), shape in zip(given, self._outputs, output_shapes[i], strict=True):
+                        if target is not None and self._last_launch(inputs.get(target.memory.address)) > self._last_launch(slot):
+                            target = None
+                        results.append(copies.new_array(shape, dtype) if target is None else target)
+                        addresses[i, slot] = results[-1].memory.address
+                    made.append(results)
+                for table in tables:
+                    rows = table.rows.copy()
+                    for column, slot in table.columns:
+                        rows[:, column] = addresses[table.sets, slot]
+                    for column in table.arena:
+                        rows[:, column] += arenas[table.sets]
+                    self.driver.launch(table.function, (table.blocks,), table.block, (copies.known(rows), len(rows)), table.shared)
+            finally:
+                for address, size in borrowed:
+                    copies.give_back(address, size)
+        return made
+
+    def _last_launch(self, slot: int | None) -> int:
+        """The last launch that has this argument of the model; -1 where none has it."""
+        if self._last is None:
+            numbered = enumerate(self.plan.launches)
+            self._last = {a.value: i for i, launch in numbered for a in launch.arguments if a.kind == "buffer"}
+        return self._last.get(slot, -1)
+
+    def _tables_for(self, shapes: tuple[Shapes, ...]) -> tuple[tuple[_Table, ...], list[Shapes], Array]:
+        """The launches for sets of arguments of these shapes, the shapes of their outputs, and where the arena of each begins, and the last
+        one ends.
+        """
+        found = self._tables.get(shapes)
+        if found is None:
+            measured = {each: self._measure(each) for each in dict.fromkeys(shapes)}
+            values = [measured[each][0] for each in shapes]
+            tables = tuple(table for launch in self.plan.launches if (table := self._table(launch, values)) is not None)
+            arenas = np.zeros(len(shapes) + 1, np.int64)
+            for i, each in enumerate(values):
+                needed = max((self._number(x, each) for x in self.plan.arena), default=0)
+                self._check_arena(needed, each)
+                arenas[i + 1] = arenas[i] + -(-needed // ALIGNMENT) * ALIGNMENT
+            found = tables, [measured[each][1] for each in shapes], arenas
+            if len(self._tables) >= MOST_TABLES:
+                self._tables.pop(next(iter(self._tables)))
+            self._tables[shapes] = found
+        return found
+
+    def _table(self, spec: LaunchSpec, values: Sequence[dict[str, int]]) -> _Table | None:
+        """A launch for sets whose sizes have these values; None where none of them has a block."""
+        launches = [self._launch(spec, 0, each) for each in values]
+        sets = [i for i, launch in enumerate(launches) if launch is not None]
+        if not sets:
+            return None
+        blocks = [launches[i][1][0] for i in sets]
+        rows = np.array([[0, *launches[i][3]] for i in sets], np.int64)
+        rows[1:, 0] = np.cumsum(blocks)[:-1]
+        function, _, block, _, shared, places = launches[sets[0]]
+        columns = tuple((1 + place, number) for place, number in places)
+        arena = tuple(1 + i for i, a in enumerate(spec.arguments) if a.kind == "arena")
+        return _Table(function, block, shared, sum(blocks), rows, np.array(sets), columns, arena)
+
     def timings(self, inputs: Sequence[Any], seconds: float = 0.2, fewest: int = 3) -> list[float]:
         """Milliseconds that calls take on the device, between events before and behind the kernels of each: inputs lie there already and
         results stay there. Calls are made for `seconds`, at least `fewest`, and queued so that the device waits for the host only where
@@ -167,12 +283,23 @@ class GpuExecutable(CallableModel):
             self._check_looks(told)
 
     def _start(self, memory: _Memory, buffers: Sequence[int]) -> None:
+        if self.plan.many:
+            self._start_one_set(memory, buffers)
+            return
         graph = self._graph(memory, buffers)
         if graph is not None:
             graph.launch()
             return
         for launch in _bound(memory, buffers):
             self.driver.launch(*launch)
+
+    def _start_one_set(self, memory: _Memory, buffers: Sequence[int]) -> None:
+        launches = list(_bound(memory, buffers))
+        while len(memory.tables) < len(launches):
+            memory.tables.append(self._own(memory, 8 * (1 + len(launches[len(memory.tables)][3]))))
+        for (function, grid, block, arguments, shared), table in zip(launches, memory.tables, strict=True):
+            self._upload(table, np.array([0, *arguments], np.int64))
+            self.driver.launch(function, grid, block, (table, 1), shared)
 
     def _graph(self, memory: _Memory, buffers: Sequence[int]) -> Any:
         """All launches with these addresses as one; None where the addresses come for the first time, since most never come again."""

@@ -53,13 +53,18 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class GpuPlan:
-    """The launches, and what memory between them takes: the largest of `arena` in bytes."""
+    """The launches, and what memory between them takes: the largest of `arena` in bytes.
+
+    Kernels of one for `many` sets of arguments take the address of a table of such sets, and how many there are. A row is the first block
+    that is for a set, and the arguments for it; grids have one axis, and each set has an arena of its own.
+    """
 
     launches: tuple[LaunchSpec, ...]
     arena: tuple[int | str, ...]
+    many: bool = False
 
     def to_text(self) -> str:
-        return json.dumps({"launches": [x.fields for x in self.launches], "arena": list(self.arena)}, separators=(",", ":"))
+        return json.dumps({"launches": [x.fields for x in self.launches], "arena": list(self.arena), "many": self.many}, separators=(",", ":"))
 
     @staticmethod
     def of(manifest: Manifest) -> GpuPlan:
@@ -72,10 +77,14 @@ class GpuPlan:
         except (json.JSONDecodeError, RecursionError) as error:
             raise ArtifactError(f"expected the launches of '{manifest.name}' to be JSON but got: {error}") from error
         names, buffers = manifest.size_names, len(manifest.arguments)
-        top = _fields(data, ("launches", "arena"), "the launches")
+        top = _fields(data, ("launches", "arena", "many"), "the launches")
         launches = tuple(_launch(item, i, names, buffers) for i, item in enumerate(_items(top["launches"], "the launches", MAX_LAUNCHES)))
         arena = tuple(_size(x, names, "the arena") for x in _items(top["arena"], "the arena", MAX_LAUNCHES))
-        return GpuPlan(launches, arena)
+        if not isinstance(top["many"], bool):
+            raise ArtifactError(f"expected true or false for 'many' but got {top['many']!r:.100}")
+        if top["many"] and any(len(launch.grid) > 1 for launch in launches):
+            raise ArtifactError("expected launches for many sets of arguments to have grids of one axis")
+        return GpuPlan(launches, arena, top["many"])
 
 
 def _fields(data: Any, names: tuple[str, ...], what: str, perhaps: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -31,9 +31,11 @@ def _on_the_gpu() -> Iterator[None]:
     paddle.set_device("cpu")
 
 
-def batches(count: int) -> list[Batch]:
+def batches(count: int) -> Iterator[Batch]:
+    """Batches that are gone when they were trained on, as those of a loader: their memory on the device is for the next ones."""
     rng = np.random.default_rng(0)
-    return [(paddle.to_tensor(rng.normal(size=(8, 12)).astype("float32")), paddle.to_tensor(rng.integers(0, 4, 8))) for _ in range(count)]
+    for _ in range(count):
+        yield paddle.to_tensor(rng.normal(size=(8, 12)).astype("float32")), paddle.to_tensor(rng.integers(0, 4, 8))
 
 
 def moved(action: Callable[[], Any]) -> dict[str, int]:
@@ -69,21 +71,19 @@ CHECKED = {"nothing": (0, 0), "the loss": (2, 16), "the step": (1, 1)}
 
 @pytest.mark.parametrize("compiled", CHECKED)
 def test_a_step_of_training_moves_its_inputs_and_its_loss(compiled: str) -> None:
-    training, losses = Training(compiled), []
-    given = batches(10)
-
-    def steps(some: list[Batch]) -> None:
-        losses.extend(float(training.step(x, y)) for x, y in some)
-
-    steps(given[:3])  # weights go there, state is made, and numbers that change in the first steps
-    found = moved(lambda: steps(given[3:]))
+    training, losses, before = Training(compiled), [], {}
+    for i, (x, y) in enumerate(batches(11)):
+        if i == 4:  # weights are there, state is made, and arrays lie where others lay before
+            before = cuda.memory_stats()
+        losses.append(float(training.step(x, y)))
+    found = {name: value - before[name] for name, value in cuda.memory_stats().items()}
     copies, count = CHECKED[compiled]
     assert found["downloads"] == 7 * (1 + copies) and found["downloaded_bytes"] == 7 * (4 + count)
     # The batch, and of a compiled step the rate's powers at most.
     assert found["uploaded_bytes"] <= 7 * (8 * 12 * 4 + 8 * 8 + 16)
     paddle.set_device("cpu")
     reference = Training("nothing")
-    np.testing.assert_allclose(losses, [float(reference.step(x, y)) for x, y in given], rtol=1e-5)
+    np.testing.assert_allclose(losses, [float(reference.step(x, y)) for x, y in batches(11)], rtol=1e-5)
 
 
 def test_a_chain_of_ops_moves_nothing_until_someone_looks() -> None:
@@ -215,7 +215,7 @@ def test_weights_that_were_trained_there_are_saved_and_loaded(tmp_path: Path) ->
     again = Training("nothing")
     again.net.set_state_dict(paddle.load(str(tmp_path / "net.pdparams")))
     again.optimizer.set_state_dict(paddle.load(str(tmp_path / "net.pdopt")))
-    ((x, y),) = batches(1)
+    x, y = next(batches(1))
     training.step(x, y), again.step(x, y)
     for p, q in zip(training.net.parameters(), again.net.parameters(), strict=True):
         np.testing.assert_array_equal(p.numpy(), q.numpy())

@@ -2,6 +2,8 @@
 
 `main` stays on the host; every function that one of its launches names becomes a `.entry`. Its parameters are the kernel's arguments in
 order (buffers as device addresses, index values as 64-bit integers), then, as 64-bit integers, the sizes that the kernel mentions, by name.
+A kernel of a `main` that is for many sets of arguments takes a table in their place, and its rows: row by row the first block of a set,
+then what the kernel would take for it, all as 64-bit integers. Each block looks for the row that it belongs to.
 
 Buffers are `noalias`, and `readonly` where the kernel does not write to them, so LLVM reads those through the read-only cache
 (`ld.global.nc`). The same module gives the same text.
@@ -22,13 +24,14 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, index
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import ptx_assembly
+from polyreme.lowering.emit.llvm.facts import Facts
 from polyreme.lowering.emit.llvm.function import Emission, scalar_of
 from polyreme.lowering.emit.llvm.scalar_functions import power_definition
 from polyreme.lowering.emit.llvm.text import Lane, comment_text, symbol_text
 from polyreme.lowering.emit.ptx.device_math import library
-from polyreme.lowering.emit.ptx.grid import DYNAMIC, DYNAMIC_ALIGN, GLOBAL, GRID, GridEmitter, shared_size
+from polyreme.lowering.emit.ptx.grid import BLOCK_ID, DYNAMIC, DYNAMIC_ALIGN, GLOBAL, GRID, GridEmitter, shared_size
 from polyreme.lowering.machines.gpu import STATIC_SHARED_BYTES
-from polyreme.lowering.machines.ptx import check_text
+from polyreme.lowering.machines.ptx import check_text, require
 from polyreme.lowering.machines.targets import GpuTarget, Target
 
 # A margin for positions that lie before or behind a buffer.
@@ -124,9 +127,23 @@ def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]
     facts = emission.facts[func.sym_name]
     # PTX has fewer characters in names than LLVM.
     symbol = emission.symbols[func.sym_name] = emission.unique(_NOT_IN_NAMES.sub("_", symbol_text(func.sym_name))).replace(".", "_")
-    emitter = GridEmitter(emission, symbol, "i32" if small else "i64")
+    many = emission.main.many
+    emitter = GridEmitter(emission, symbol, "i32" if small and not many else "i64")
     allocs = [op for op in func.walk() if isinstance(op, kernel.Alloc) and op.space == "shared"]
     emitter.dynamic = sum(map(shared_size, allocs)) > STATIC_SHARED_BYTES
+    sizes = sorted({s for op in func.walk() if isinstance(op, kernel.Size) for s in symbols(op.value)})
+    params = _table(emitter, func, sizes) if many else _parameters(emitter, func, sizes, facts)
+    emitter.run_block(func.block)
+    code = emitter.code
+    comment = comment_text(f"@{func.sym_name}" + (f", {func.location}" if func.location else ""))
+    head = f"define ptx_kernel void @{symbol}({', '.join(params)}) #maxntid{threads} {{"
+    emission.functions.append("\n".join([comment, head, "entry:", *code.entry, *code.lines, "}"]))
+    shared.extend(emitter.shared)
+    return PtxKernel(symbol, tuple(sizes), emitter.shared_bytes, threads, emitter.dynamic)
+
+
+def _parameters(emitter: GridEmitter, func: Func, sizes: Sequence[str], facts: Facts) -> list[str]:
+    """The parameters of a kernel: its arguments, and the sizes that it mentions."""
     params = []
     for i, arg in enumerate(func.args):
         name = emitter.code.name(symbol_text(arg.name or "arg"))
@@ -139,14 +156,49 @@ def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]
             lane = emitter.named(arg.type, name)
             params.append(lane.typed)
             emitter.bind(arg, lane)
-    sizes = sorted({s for op in func.walk() if isinstance(op, kernel.Size) for s in symbols(op.value)})
     for size in sizes:
         emitter.sizes[size] = Lane(emitter.code, "i64", 1, emitter.code.name(symbol_text(size)))
         params.append(emitter.sizes[size].typed)
-    emitter.run_block(func.block)
+    return params
+
+
+def _table(emitter: GridEmitter, func: Func, sizes: Sequence[str]) -> list[str]:
+    """The parameters of a kernel for many sets of arguments; its own ones are read from the row of the table that this block is of."""
     code = emitter.code
-    comment = comment_text(f"@{func.sym_name}" + (f", {func.location}" if func.location else ""))
-    head = f"define ptx_kernel void @{symbol}({', '.join(params)}) #maxntid{threads} {{"
-    emission.functions.append("\n".join([comment, head, "entry:", *code.entry, *code.lines, "}"]))
-    shared.extend(emitter.shared)
-    return PtxKernel(symbol, tuple(sizes), emitter.shared_bytes, threads, emitter.dynamic)
+    table, rows = code.name("table"), code.name("rows")
+    width = 1 + len(func.args) + len(sizes)
+
+    def entry(row: Lane, column: int, hint: str) -> Lane:
+        at = row * width + column
+        place = code.value("ptr", 1, f"getelementptr inbounds i64, {GLOBAL} {table}, {at.typed}", "at")
+        return code.value("i64", 1, f"load i64, {GLOBAL} {place.ref}, align 8, !invariant.load !{{}}", hint)
+
+    block = code.value("i32", 1, f"call i32 @{require(BLOCK_ID, emitter.target, 'kernel.block_id', func.location)}()", "ctaid").convert(
+        "zext", "i64"
+    )
+    # The last row whose first block is not behind this one, by halves.
+    search, again, found = (code.label(hint) for hint in ("search", "again", "found"))
+    low, high, next_low, next_high = (code.name(hint) for hint in ("low", "high", "next_low", "next_high"))
+    code.jump(search)
+    code.start(search)
+    code.line(f"{low} = phi i64 [ 0, %entry ], [ {next_low}, %{again} ]")
+    code.line(f"{high} = phi i64 [ {rows}, %entry ], [ {next_high}, %{again} ]")
+    row, end = Lane(code, "i64", 1, low), Lane(code, "i64", 1, high)
+    code.branch((end - row).compare("sgt", 1).ref, again, found)
+    code.start(again)
+    middle = (row + end).emit("lshr", 1)
+    behind = entry(middle, 0, "first").compare("sgt", block)
+    code.line(f"{next_low} = select i1 {behind.ref}, i64 {low}, i64 {middle.ref}")
+    code.line(f"{next_high} = select i1 {behind.ref}, i64 {middle.ref}, i64 {high}")
+    code.jump(search)
+    code.start(found)
+    own = block - entry(row, 0, "first")
+    emitter.once((BLOCK_ID,), lambda: own)
+    for i, arg in enumerate(func.args):
+        held = entry(row, 1 + i, symbol_text(arg.name or "arg"))
+        if isinstance(arg.type, BufferType):
+            held = code.value(GLOBAL, 1, f"inttoptr i64 {held.ref} to {GLOBAL}", "pointer")
+        emitter.bind(arg, held)
+    for i, size in enumerate(sizes):
+        emitter.sizes[size] = entry(row, 1 + len(func.args) + i, symbol_text(size))
+    return [f"{GLOBAL} noalias readonly {table}", f"i64 {rows}"]

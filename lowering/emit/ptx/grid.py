@@ -28,6 +28,8 @@ GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
 # The shared memory whose size a launch says: one name for all kernels, each of which has its own. It begins at a multiple of so many bytes.
 DYNAMIC, DYNAMIC_ALIGN = "dynamic_shared", 1024
 _WHOLE_WARP = "i32 -1"
+# The register of the first coordinate of a block, by which its value is known where it has been read.
+BLOCK_ID = "read.ptx.sreg.ctaid.x"
 
 
 class GridEmitter(FunctionEmitter):

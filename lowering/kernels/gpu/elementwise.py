@@ -51,8 +51,9 @@ def _kernel(request: Request, func: Func, which: list[int]) -> Step:
 
     def element(at: list[Position]) -> None:
         emitter = ElementEmitter(code, leaves)
-        for value, buffer in zip(values, outputs, strict=True):
-            found = emitter.at(value, at, lanes)
+        # Everything is read before anything is written: a result may take the place of an operand.
+        computed = [emitter.at(value, at, lanes) for value in values]
+        for found, buffer in zip(computed, outputs, strict=True):
             where = linear(code, at, shape)
             if lanes > 1:
                 code.store(found, buffer, where.scalar(code), align=lanes * found.type.dtype.bytes)
