@@ -126,7 +126,7 @@ def _program(place: Place, name: str, key: Hashable, formula: Formula, lanes: in
 def _recorded(formula: Formula, types: Sequence[TensorType]) -> Module:
     """A module whose `main` is the formula on operands of these types, for many sets of them."""
     module, func = Module.empty(), Func.empty("main", types, many=True)
-    recorder = _Recorder(Builder.at_end(func.block))
+    recorder = FormulaRecorder(Builder.at_end(func.block))
     with trace_into(recorder):
         results = formula(*(Tensor._wrap(arg, arg.type) for arg in func.args))
     recorder.b.insert(Return([recorder.value_of(result) for result in results]))
@@ -134,7 +134,7 @@ def _recorded(formula: Formula, types: Sequence[TensorType]) -> Module:
     return module
 
 
-class _Recorder(Recorder):
+class FormulaRecorder(Recorder):
     """Takes the ops of a formula, which writes to nothing."""
 
     def __init__(self, b: Builder):

@@ -446,7 +446,9 @@ class Optimizer(Shown, UpdateProtocol):
         options = {**self._options, **group}
         for parameter in parameters:
             if self._lacks_master_weight(parameter):
-                master = Tensor._wrap(parameter._value.astype(np.float32))
+                at_once = active_trace() is None
+                wide = _of_dtype(parameter._value, np.dtype(np.float32)) if at_once else parameter._value.astype(np.float32)
+                master = Tensor._wrap(wide)
                 master.name = unique_name.generate(parameter.name + "_fp32_master")
                 self._master_weights[parameter.name] = self._filled(master, self._loaded.get("master_weights", {}).get(parameter.name))
         for slot in self._slots():

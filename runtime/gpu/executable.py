@@ -56,7 +56,7 @@ class _Memory:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _ManyLaunch:
     """A launch for many sets of arguments: a row for each set that has blocks, with all in place but addresses, which go where `columns`
     says: (column, argument of the model). `sets` says which sets the rows are for. What stands in the columns `arena` are offsets.
     """
@@ -101,7 +101,7 @@ class GpuExecutable(CallableModel):
             )
         module = driver.load_module(artifact.code)
         self._last: dict[Any, int] | None = None
-        self._tables: dict[Any, tuple[tuple[_Table, ...], list[Shapes], Array]] = {}
+        self._tables: dict[Any, tuple[tuple[_ManyLaunch, ...], list[Shapes], Array]] = {}
         self._functions = {name: module.function(name, size) for name, size in shared.items()}
         self._constants: dict[int, int] = {}
         for i, c in enumerate(self.manifest.constants):
@@ -220,7 +220,7 @@ class GpuExecutable(CallableModel):
             self._last = {a.value: i for i, launch in numbered for a in launch.arguments if a.kind == "buffer"}
         return self._last.get(slot, -1)
 
-    def _tables_for(self, shapes: tuple[Shapes, ...]) -> tuple[tuple[_Table, ...], list[Shapes], Array]:
+    def _tables_for(self, shapes: tuple[Shapes, ...]) -> tuple[tuple[_ManyLaunch, ...], list[Shapes], Array]:
         """The launches for sets of arguments of these shapes, the shapes of their outputs, and where the arena of each begins, and the last
         one ends.
         """
@@ -240,7 +240,7 @@ class GpuExecutable(CallableModel):
             self._tables[shapes] = found
         return found
 
-    def _table(self, spec: LaunchSpec, values: Sequence[dict[str, int]]) -> _Table | None:
+    def _table(self, spec: LaunchSpec, values: Sequence[dict[str, int]]) -> _ManyLaunch | None:
         """A launch for sets whose sizes have these values; None where none of them has a block."""
         launches = [self._launch(spec, 0, each) for each in values]
         sets = [i for i, launch in enumerate(launches) if launch is not None]
@@ -252,7 +252,7 @@ class GpuExecutable(CallableModel):
         function, _, block, _, shared, places = launches[sets[0]]
         columns = tuple((1 + place, number) for place, number in places)
         arena = tuple(1 + i for i, a in enumerate(spec.arguments) if a.kind == "arena")
-        return _Table(function, block, shared, sum(blocks), rows, np.array(sets), columns, arena)
+        return _ManyLaunch(function, block, shared, sum(blocks), rows, np.array(sets), columns, arena)
 
     def timings(self, inputs: Sequence[Any], seconds: float = 0.2, fewest: int = 3) -> list[float]:
         """Milliseconds that calls take on the device, between events before and behind the kernels of each: inputs lie there already and
