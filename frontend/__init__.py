@@ -55,6 +55,8 @@ _SINGLE = {
     "Tensor": "polyreme.math",
     "Size": "polyreme.sizes",
     "to_tensor": "polyreme.from_data",
+    "from_dlpack": "polyreme.utils.dlpack",
+    "to_dlpack": "polyreme.utils.dlpack",
     "DataParallel": "polyreme.distributed.parallel",
     "batch": "polyreme.hapi.readers",
     "flops": "polyreme.hapi.flops",

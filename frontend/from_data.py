@@ -15,6 +15,7 @@ from polyreme.grad_mode import recording
 from polyreme.ir.dims import Expr
 from polyreme.pending import Pending
 from polyreme.provided import provided, provides
+from polyreme.runtime.gpu.arrays import private
 from polyreme.tensor import Tensor
 
 __all__ = ["is_traced", "to_tensor"]
@@ -26,6 +27,7 @@ def _copied(data: Tensor) -> Tensor:
         made = Tensor._wrap(data._value, data._type)
         if made._value.__class__ is Pending:
             made._value = made._value.apart(made)
+        made._value = private(made._value)
         return made
     return provided.detached(data, shares=False)
 
@@ -47,6 +49,9 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
         made = _of_sizes(data, wanted)
     elif is_traced():
             made = provided.constant(array_of(data, wanted))
+    elif hasattr(data, "__cuda_array_interface__"):
+        made = provided.of_cuda_interface(data)
+        made = made if wanted is None or wanted is made.dtype else _cast(made, wanted)
     else:
         made = Tensor._wrap(array_of(data, wanted))
     made.stop_gradient = stop_gradient

@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 CORE = "polyreme.math"
 # Loaded one after the other until the function is there.
-PROVIDERS = (CORE, "polyreme.nn.functional", "polyreme.signal", "polyreme.autograd.cleared")
+PROVIDERS = (CORE, "polyreme.nn.functional", "polyreme.signal", "polyreme.autograd.cleared", "polyreme.utils.dlpack")
 
 
 class Provided:

@@ -23,6 +23,7 @@ from polyreme.ir.types import TensorType, scalar_type
 from polyreme.pending import Pending
 from polyreme.printing import tensor_text
 from polyreme.provided import CORE, provided
+from polyreme.runtime.gpu.arrays import private
 from polyreme.sizes import Size, plain_size
 from polyreme.utils import unique_name
 
@@ -543,7 +544,9 @@ class Tensor:
     def _replace(self, new: Tensor) -> None:
         """Take over the values of `new` without recording anything."""
         with recording(False):
-            provided.assign(self, new.detach())
+            own = new.detach()
+            own._value = private(own._value)
+            provided.assign(self, own)
 
     def _put(self, array: Array) -> None:
         """Take over another array of the same type, whatever is recorded."""
@@ -567,6 +570,28 @@ class Tensor:
         copy = self.clone()
         copy._place = place
         return copy
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        """The kind of device that the contents lie on, and its number, as DLPack has them."""
+        found: tuple[Any, int] = provided.dlpack_device(self)
+        return found
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule of DLPack with the contents, for one consumer; `stream` is the one that it reads them on, on a CUDA device."""
+        return provided.dlpack_capsule(self, stream, max_version, dl_device, copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the contents lie on a CUDA device, for libraries that ask for it (version 3)."""
+        found: dict[str, Any] = provided.cuda_interface(self)
+        return found
 
     def pin_memory(self, blocking: bool = True) -> Tensor:
         """Page-locked memory only matters to devices this build lacks: the tensor itself."""
@@ -608,7 +633,7 @@ class Tensor:
             )
         twin = self.__class__.__new__(self.__class__)
         memo[id(self)] = twin
-        twin._reset(self._value, self._type)
+        twin._reset(private(self._value), self._type)
         twin._place = self._place
         twin.stop_gradient, twin.persistable = self.stop_gradient, self.persistable
         twin.__dict__.update(copy.deepcopy(self.__dict__, memo))

@@ -23,6 +23,7 @@ from polyreme.math.manipulation import expand, gather, reshape
 from polyreme.math.matrices import diagonal
 from polyreme.provided import provides
 from polyreme.random import Generator, default_generator
+from polyreme.runtime.gpu.arrays import private
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -257,7 +258,9 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
 @apart
 def clone(x: Tensor, name: str | None = None) -> Tensor:
     """A copy that gradients flow through."""
-    return dispatch.call(ops.Reshape, x, shape=x.type.shape)
+    made: Tensor = dispatch.call(ops.Reshape, x, shape=x.type.shape)
+    made._value = private(made._value)
+    return made
 
 
 # --- drawn

@@ -21,7 +21,7 @@ from polyreme.math.common import cast_to
 from polyreme.optimizer.by_ops import updated
 from polyreme.optimizer.rules import Update
 from polyreme.regularizer import L1Decay, L2Decay
-from polyreme.runtime.gpu.arrays import DeviceArray
+from polyreme.runtime.gpu.arrays import DeviceArray, Memory
 from polyreme.tensor import Tensor
 from polyreme.tensor_kinds.selected_rows import SelectedRows
 
@@ -134,7 +134,7 @@ def _update(optimizer: Any, formula: _Formula, pairs: Sequence[Pair]) -> None:
 def _own_place(tensor: Tensor) -> DeviceArray | None:
     """Where the contents of a tensor are on the current device, if nobody but the tensor has them."""
     array = tensor._value
-    if type(array) is not DeviceArray or array.memory.owner is not copies_on(current_place()):
+    if type(array) is not DeviceArray or type(array.memory) is not Memory or array.memory.owner is not copies_on(current_place()):
         return None
     # Besides the tensor there are `array` and what is asked; of its memory, what is asked.
     if sys.getrefcount(array) != 3 or sys.getrefcount(array.memory) != 2:

@@ -12,7 +12,9 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-__all__ = ["DeviceArray", "fetched", "lent", "taken"]
+from polyreme.runtime.dlpack import is_lent
+
+__all__ = ["DeviceArray", "fetched", "lent", "private", "taken"]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,12 +41,21 @@ class Memory:
         self.owner.leave(self.address, self.size)
 
 
+class LentMemory:
+    """Bytes on a device that others may write to; `keeps` has them for us."""
+
+    __slots__ = ("address", "keeps", "owner", "size")
+
+    def __init__(self, owner: Owner, address: int, size: int, keeps: Any):
+        self.owner, self.address, self.size, self.keeps = owner, address, size, keeps
+
+
 class PartOfMemory:
     """Bytes inside of a `Memory`, which stays as long as they do."""
 
     __slots__ = ("address", "owner", "size", "whole")
 
-    def __init__(self, whole: Memory | PartOfMemory, offset: int, size: int):
+    def __init__(self, whole: Memory | LentMemory | PartOfMemory, offset: int, size: int):
         self.owner: Owner = whole.owner
         self.address: int = whole.address + offset
         self.size, self.whole = size, whole
@@ -56,7 +67,7 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     __slots__ = ("_host", "dtype", "memory", "nbytes", "shape")
 
-    def __init__(self, memory: Memory | PartOfMemory, shape: tuple[int, ...], dtype: np.dtype[Any]):
+    def __init__(self, memory: Memory | LentMemory | PartOfMemory, shape: tuple[int, ...], dtype: np.dtype[Any]):
         self.memory = memory
         self.shape = shape
         self.dtype = dtype
@@ -87,6 +98,8 @@ class DeviceArray(NDArrayOperatorsMixin):
             if made.size:
                 self.memory.owner.fetch(self.memory.address, made)
             made.flags.writeable = False
+            if type(self.memory) is LentMemory:  # which may be others at the next look
+                return made
             self._host = made
         return self._host
 
@@ -175,6 +188,17 @@ def fetched(array: Any) -> Any:
 def taken(array: Any) -> Any:
     """`array`, or what one of a device's holds in an array that the caller may write to."""
     return array.taken() if type(array) is DeviceArray else array
+
+
+def private(array: Any) -> Any:
+    """`array`, or a copy where others may write to its memory."""
+    if type(array) is DeviceArray:
+        if type(array.memory) is not LentMemory:
+            return array
+        owner: Any = array.memory.owner
+        with owner.lock:
+            return owner.copied(array)
+    return array.copy() if type(array) is np.ndarray and array.base is not None and is_lent(array) else array
 
 
 def lent(array: Any) -> Any:

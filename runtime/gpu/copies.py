@@ -61,6 +61,7 @@ class DeviceCopies:
         self._idle_bytes = 0
         # Memory whose array is gone. An array may go at any moment, also inside of a call to the driver, which must not be entered twice.
         self._left: deque[tuple[int, int]] = deque()
+        self._ends: deque[Callable[[], None]] = deque()
 
     def __len__(self) -> int:
         """How many arrays of main memory have copies."""
@@ -166,6 +167,21 @@ class DeviceCopies:
         """Memory for an array that a kernel is about to fill, until the array is no more."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return DeviceArray(Memory(self, self.take(size), size), shape, dtype)
+
+    def sent(self, array: Array) -> DeviceArray:
+        """A copy of an array of main memory, which is nobody else's."""
+        return DeviceArray(Memory(self, self._sent(array), array.nbytes), array.shape, array.dtype)
+
+    def copied(self, array: DeviceArray) -> DeviceArray:
+        """A copy of an array of this device."""
+        made = self.new_array(array.shape, array.dtype)
+        if array.nbytes:
+            self.driver.copy(made.memory.address, array.memory.address, array.nbytes)
+        return made
+
+    def end_later(self, end: Callable[[], None]) -> None:
+        """Call `end`, which gives back memory of others, when all that was launched until then is done."""
+        self._ends.append(end)
 
     def fetch(self, address: int, array: Array) -> None:
         """Copy what lies at `address` to main memory."""
@@ -274,6 +290,10 @@ class DeviceCopies:
     def _gather(self) -> None:
         while self._left:
             self.give_back(*self._left.popleft())
+        if self._ends:
+            self.driver.synchronize()
+            while self._ends:
+                self._ends.popleft()()
 
 
 def _room(size: int) -> int:

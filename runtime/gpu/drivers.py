@@ -74,6 +74,9 @@ class Driver(Protocol):
     def download(self, address: int, array: Array) -> None:
         """Copy from the device into a contiguous array, when all launches before are done."""
 
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy bytes of the device to another place of it, after the launches before."""
+
     def load_module(self, ptx: str | bytes) -> Module:
         """Load kernels."""
 
@@ -186,6 +189,9 @@ class EmulatedDriver:
     def download(self, address: int, array: Array) -> None:
         target = _bytes_of(array, "download")
         target[:] = self.memory.part(address, target.size)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self.memory.part(target, size)[:] = self.memory.part(source, size)
 
     def load_module(self, ptx: str | bytes) -> EmulatedModule:
         return EmulatedModule(ptx)
@@ -325,6 +331,9 @@ class CudaDriver:
         target = _bytes_of(array, "download")
         if target.size:
             self._do("copy from the device", self._cuda.memcpy_dtoh, target, address)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self._do("copy on the device", self._cuda.memcpy_dtod, target, source, size)
 
     def load_module(self, ptx: str | bytes) -> CudaModule:
         text = ptx.encode() if isinstance(ptx, str) else ptx

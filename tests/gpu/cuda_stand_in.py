@@ -97,6 +97,7 @@ class CudaStandIn:
         driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="multiprocessors", MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared bytes")
         driver.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic shared bytes")
         driver.memcpy_htod, driver.memcpy_dtoh = device.upload, lambda array, address: device.download(address, array)
+        driver.memcpy_dtod = device.copy
         driver.Event = lambda: SimpleNamespace(record=lambda: None, synchronize=lambda: None, time_till=lambda other: 1.0)
         return driver
 

