@@ -64,7 +64,8 @@ class GpuPlan:
     many: bool = False
 
     def to_text(self) -> str:
-        return json.dumps({"launches": [x.fields for x in self.launches], "arena": list(self.arena), "many": self.many}, separators=(",", ":"))
+        data = {"launches": [x.fields for x in self.launches], "arena": list(self.arena), "many": self.many}
+        return json.dumps(data, separators=(",", ":"))
 
     @staticmethod
     def of(manifest: Manifest) -> GpuPlan:
