@@ -156,18 +156,17 @@ def _through_reshape(inner: tuple[Dim, ...], outer: tuple[Dim, ...], axes: list[
     return result
 
 
-def side_by_side(value: Value, letters: str, lanes: int) -> str | None:
-    """The letter along which every `lanes` elements from a multiple of `lanes` on lie side by side in an argument's memory, at multiples of
-    `lanes`, seen through views and pads; None where there is no such letter. Of the `lanes` elements all or none lie in a pad; what lies
-    past the letter's size is other memory of the argument.
+def axes_behind_views(value: Value, letters: str) -> tuple[Value, tuple[Linear, ...], frozenset[int]] | None:
+    """The value that `value` is a view of, through views and pads, its axes as linear functions of the letters, and which of them are
+    padded; None where an axis is no such function. Letters of size 1 are in none.
     """
-    axes: list[Linear] = [(0, {letter: 1}) for letter in letters]
+    axes: list[Linear] = [(0, {} if size == 1 else {letter: 1}) for letter, size in zip(letters, shape_of(value), strict=True)]
     padded: set[str] = set()
     while True:
         memory, shaped, axes = _walk(value, axes)
         pad = memory.producer(tensor.Pad)
-        if pad is None:
-            break
+        if pad is None or pad.value != 0:
+            return shaped, tuple(axes), frozenset(i for i, (_, terms) in enumerate(axes) if padded & set(terms))
         inner = _through_reshape(shape_of(memory), shape_of(shaped), axes)
         if inner is None:
             return None
@@ -175,15 +174,30 @@ def side_by_side(value: Value, letters: str, lanes: int) -> str | None:
         for (const, terms), low, high, gap in zip(inner, pad.low, pad.high, pad.interior, strict=True):
             axes.append((const - low, terms))
             if not (low == 0 and high == 0 and gap == 0):
-                padded |= set(terms) or {""}
+                padded |= set(terms)
         value = pad.x
+
+
+def side_by_side(value: Value, letters: str, lanes: int) -> str | None:
+    """The letter along which every `lanes` elements from a multiple of `lanes` on lie side by side in an argument's memory, at multiples of
+    `lanes`, seen through views and pads; None where there is no such letter. Of the `lanes` elements all or none lie in a pad; what lies
+    past the letter's size is other memory of the argument.
+    """
+    found = axes_behind_views(value, letters)
+    if found is None:
+        return None
+    shaped, axes, padded = found
+    memory = shaped
+    while memory.producer(tensor.Reshape):
+        memory = memory.producer().x
     if isinstance(memory.owner, Op):
         return None
     shape = shape_of(shaped)
-    sized = [i for i, n in enumerate(shape) if n != 1]
-    if not sized or not all(mod(n, lanes) == 0 for n in (shape[sized[-1]], axes[sized[-1]][0])):
+    last = max((i for i, n in enumerate(shape) if n != 1), default=-1)
+    if last < 0 or last in padded or mod(shape[last], lanes) != 0 or mod(axes[last][0], lanes) != 0:
         return None
-    terms = {letter: n for letter, n in axes[sized[-1]][1].items() if mod(n, lanes) != 0}
-    (letter, step), *others = terms.items() or [("", 0)]
-    elsewhere = any(letter in axes[i][1] for i in sized[:-1])
-    return letter if letter and step == 1 and not (others or elsewhere or padded & {letter, *axes[sized[-1]][1]}) else None
+    odd = {letter: n for letter, n in axes[last][1].items() if mod(n, lanes) != 0}
+    if list(odd.values()) != [1]:
+        return None
+    (letter,) = odd
+    return None if any(letter in terms for i, (_, terms) in enumerate(axes) if i != last) else letter

@@ -8,9 +8,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import polyreme as paddle
+from polyreme.compiled.inspection import model_module
+from polyreme.ir.builtin import Module
+from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
+from polyreme.lowering.gradients.autodiff import forward_backward
 from polyreme.lowering.kernels.code import Code
-from polyreme.lowering.kernels.gpu import mma_schedule
+from polyreme.lowering.kernels.gpu import mma_schedule, turned_operands
 from polyreme.lowering.kernels.gpu.mma_schedule import MmaSchedule
 from polyreme.lowering.kernels.gpu.shared_lines import SharedLines
 from polyreme.lowering.kernels.gpu.tensor_core import build_tensor_core
@@ -273,3 +278,90 @@ def test_all_that_is_tried_fits(sizes, sm):
     assert chosen and len(set(chosen)) == len(chosen)
     for schedule in chosen:
         build_tensor_core.fits(found, schedule)
+
+
+# --- convolutions
+
+
+# Image, filters, result, attributes, kernels that are launched.
+CONVOLUTIONS = {
+    "3x3": ((2, 16, 9, 8), (24, 16, 3, 3), (2, 24, 9, 8), "padding = [1, 1, 1, 1]", 3),
+    "strided": ((2, 16, 9, 11), (24, 16, 3, 3), (2, 24, 4, 6), "padding = [1, 0, 2, 1], strides = [2, 2]", 3),
+    "dilated": ((1, 8, 12, 10), (40, 8, 3, 2), (1, 40, 12, 10), "padding = [2, 2, 1, 0], dilations = [2, 1]", 3),
+    "three channels": ((2, 3, 17, 15), (32, 3, 7, 7), (2, 32, 9, 8), "padding = [3, 3, 3, 3], strides = [2, 2]", 3),
+    "1x1": ((2, 32, 7, 7), (40, 32, 1, 1), (2, 40, 7, 7), "groups = 1", 2),
+    "1x1, rows of 16 bytes": ((2, 32, 8, 8), (40, 32, 1, 1), (2, 40, 8, 8), "groups = 1", 1),
+    "in groups": ((2, 32, 6, 7), (32, 16, 3, 3), (2, 32, 6, 7), "padding = [1, 1, 1, 1], groups = 2", 3),
+    "a free batch": (("N", 16, 6, 6), (24, 16, 3, 3), ("N", 24, 6, 6), "padding = [1, 1, 1, 1]", 3),
+}
+
+
+@pytest.fixture
+def turning(monkeypatch):
+    """Products are of copies that lie as they should, however small they are."""
+    monkeypatch.setattr(turned_operands, "LEAST", 0)
+
+
+def convolution(case, dtype):
+    x, w, y, attributes, _ = CONVOLUTIONS[case]
+    kinds = ["x".join(map(str, s)) + f"x{dtype}" for s in (x, w, y)]
+    return function(f"%z = nn.conv %x, %w {{{attributes}}}  %r = nn.relu %z  return %r", kinds[2], x=kinds[0], w=kinds[1])
+
+
+@DEVICES
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions_are_products_of_turned_images(case, dtype, device, turning):
+    x, w, *_, count = CONVOLUTIONS[case]
+    given = [halves(*(3 if n == "N" else n for n in x), dtype=dtype), halves(*w, seed=1, dtype=dtype)]
+    (expected,) = evaluate(parse_module(convolution(case, "f64")), [g.astype(np.float64) for g in given])
+    text = convolution(case, dtype)
+    check(text, given, expected, device, dtype=dtype)
+    found = build_tensor_core.find(request_of(text))
+    assert build_tensor_core.choose(found).stages > 1
+    assert len(compiled(text, device).plan.launches) == count
+
+
+def gradients_of(net, spec):
+    """The module of both gradients of a layer."""
+    module = model_module(net, spec)
+    main = module.function()
+    made = forward_backward(main, [i for i, role in enumerate(main.arg_roles) if role in ("param", "input")])
+    backward = Module.empty()
+    copy = made.backward.clone()
+    copy.attributes["sym_name"] = "main"
+    backward.block.append(copy)
+    return backward
+
+
+class Convolution(paddle.nn.Layer):
+    def __init__(self, channels=16, stride=1):
+        super().__init__()
+        self.conv = paddle.nn.Conv2D(channels, 24, 3, padding=1, stride=stride)
+        self.to(dtype="bfloat16")
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+@DEVICES
+@pytest.mark.parametrize(("stride", "channels"), [(1, 16), (2, 16), (1, 8), (2, 3)])
+def test_both_gradients_of_a_convolution(stride, channels, device, turning):
+    backward = gradients_of(Convolution(channels, stride), [paddle.static.InputSpec([8, channels, 8, 8], "bfloat16", "x")])
+    given = [halves(*a.type.shape, seed=i) for i, a in enumerate(backward.function().args)]
+    expected = evaluate(backward, given)
+    executable = load(compile_module(backward, SM80).artifact, driver(device))
+    assert sum(launch.kernel.startswith("tensor_core") for launch in executable.plan.launches) == 2
+    for got, wanted in zip(executable.run(given), expected, strict=True):
+        exact = wanted.astype(np.float64)
+        np.testing.assert_allclose(got.astype(np.float64), exact, rtol=1e-2, atol=1e-2 * np.abs(exact).max())
+
+
+def test_known_filters_are_turned_when_the_model_is_compiled(turning):
+    spec = [paddle.static.InputSpec([2, 16, 6, 6], "bfloat16", "x")]
+    made = [load(compile_module(model_module(Convolution(), spec, freeze=f), SM80).artifact, driver("gpu-emulated")) for f in (True, False)]
+    assert [len(m.plan.launches) for m in made] == [2, 3]
+
+
+def test_small_products_go_through_registers_as_they_lie():
+    assert not build_tensor_core.find(request_of(convolution("3x3", "bf16"))).turned.copies

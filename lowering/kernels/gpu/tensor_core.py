@@ -31,6 +31,7 @@ from polyreme.lowering.kernels.gpu.mma_schedule import MmaSchedule, fits, schedu
 from polyreme.lowering.kernels.gpu.product import GpuProduct, find_product, plan_product
 from polyreme.lowering.kernels.gpu.shared_lines import SharedLines
 from polyreme.lowering.kernels.gpu.tiles import Filler, TiledProduct, TilesSchedule, check_tiles, other_tiles, schedule_tiles
+from polyreme.lowering.kernels.gpu.turned_operands import Turned, plan_of_copies, turn_operands
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.gpu import MMA_COLUMNS, MMA_DEPTH, MMA_ROWS, MMA_SUMS, VECTOR_BYTES, WARP
@@ -40,11 +41,35 @@ from polyreme.lowering.machines.targets import GpuTarget
 LEAST_SM = 80
 
 
-def find_mma(request: Request) -> GpuProduct | None:
+@dataclass(frozen=True)
+class MmaProblem:
+    """A root, and its product: of its operands, or of copies of them that lie so that 16 bytes are copied at once."""
+
+    request: Request
+    turned: Turned
+
+    @property
+    def product(self) -> GpuProduct:
+        return self.turned.product
+
+    @property
+    def stored(self) -> ScalarType:
+        return element_type(self.product.contract.result.type)
+
+    @property
+    def target(self) -> GpuTarget:
+        assert isinstance(self.request.target, GpuTarget)
+        return self.request.target
+
+
+def find_mma(request: Request) -> MmaProblem | None:
     """A product of 16-bit floats on a device that multiplies them, its letters in the order in which operands are copied."""
     assert isinstance(request.target, GpuTarget)
     found = find_product(request, (bf16, f16)) if request.target.sm >= LEAST_SM else None
-    return None if found is None else in_order(found)
+    if found is None:
+        return None
+    turned = Turned(in_order(found)) if is_copied(in_order(found)) else turn_operands(found)
+    return MmaProblem(request, replace(turned, product=in_order(turned.product)))
 
 
 def in_order(p: GpuProduct) -> GpuProduct:
@@ -65,18 +90,17 @@ def is_copied(p: GpuProduct) -> bool:
     return made.copies_vectors()
 
 
-def check_mma(p: GpuProduct, chosen: MmaSchedule) -> None:
-    assert isinstance(p.request.target, GpuTarget)
-    fits(p, chosen, element_type(p.contract.result.type), is_copied(p), p.request.target.shared_bytes)
+def check_mma(found: MmaProblem, chosen: MmaSchedule) -> None:
+    fits(found.product, chosen, found.stored, is_copied(found.product), found.target.shared_bytes)
 
 
-def _schedules(p: GpuProduct) -> Sequence[MmaSchedule]:
-    assert isinstance(p.request.target, GpuTarget)
-    return schedules(p, element_type(p.contract.result.type), is_copied(p), p.request.target.device)
+def mma_schedules(found: MmaProblem) -> list[MmaSchedule]:
+    """Schedules that fit, what is chosen first."""
+    return schedules(found.product, found.stored, is_copied(found.product), found.target.device)
 
 
-def write_mma(p: GpuProduct, chosen: MmaSchedule) -> KernelPlan:
-    return plan_product(p, chosen, chosen.parts, MmaProduct)
+def write_mma(found: MmaProblem, chosen: MmaSchedule) -> KernelPlan:
+    return plan_of_copies(found.turned, found.request, plan_product(found.product, chosen, chosen.parts, MmaProduct))
 
 
 class MmaProduct(TiledProduct):
@@ -262,7 +286,13 @@ class MmaProduct(TiledProduct):
 
 
 build_tensor_core = Way(
-    "tensor_core", MmaSchedule, find_mma, lambda p: _schedules(p)[0], write_mma, check_mma, others=lambda p: _schedules(p)[1:]
+    "tensor_core",
+    MmaSchedule,
+    find_mma,
+    lambda found: mma_schedules(found)[0],
+    write_mma,
+    check_mma,
+    others=lambda found: mma_schedules(found)[1:],
 )
 
 
