@@ -28,6 +28,18 @@ from polyreme.dialects.kernel.grid import (
 )
 from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd
 from polyreme.dialects.kernel.values import Constant, Size
+from polyreme.dialects.kernel.warpgroups import (
+    CopyBox,
+    CountedArrive,
+    CountedExpect,
+    CountedInit,
+    CountedWait,
+    SetRegisters,
+    Wgmma,
+    WgmmaCommit,
+    WgmmaFence,
+    WgmmaWait,
+)
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.debug.notes import definition_note
@@ -36,7 +48,10 @@ from polyreme.ir.verify import Report, invariants_of
 
 HOSTED = ("main", "prepare")
 READ_ONLY = ("input", "param", "packed", "constant")
-GRID_OPS = (Atomic, Barrier, BlockCount, BlockId, CopyAsync, CopyCommit, CopyWait, LoadMatrix, Mma, ThreadCount, ThreadId, WarpShuffle)
+GRID_OPS = (
+    Atomic, Barrier, BlockCount, BlockId, CopyAsync, CopyBox, CopyCommit, CopyWait, CountedArrive, CountedExpect, CountedInit, CountedWait,
+    LoadMatrix, Mma, SetRegisters, ThreadCount, ThreadId, WarpShuffle, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait,
+)  # fmt: skip
 
 
 @invariants_of("kernel")
@@ -117,7 +132,7 @@ def check_uniform(func: Func, ops: Sequence[Op], meeting: frozenset[str], report
         return
     seeds: set[Value] = set()
     for op in ops:
-        if isinstance(op, (ThreadId, WarpShuffle, Mma, LoadMatrix)) or (isinstance(op, Alloc) and op.space == "local"):
+        if isinstance(op, (ThreadId, WarpShuffle, Mma, LoadMatrix, Wgmma)) or (isinstance(op, Alloc) and op.space == "local"):
             seeds.update(op.results)
     differing = closed_over(func.block, seeds, from_memory=False)
     for barrier in barriers:

@@ -9,6 +9,7 @@ from polyreme.dialects.kernel.control import Call, For, If, While
 from polyreme.dialects.kernel.grid import Atomic, CopyAsync, Launch
 from polyreme.dialects.kernel.int8_block import DotBlock
 from polyreme.dialects.kernel.memory import FetchAdd, Scatter, Store, View
+from polyreme.dialects.kernel.warpgroups import CopyBox, CountedArrive, CountedExpect, CountedInit
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 
@@ -33,7 +34,8 @@ def written_by(op: Op) -> Sequence[Value]:
 # The operands that name the buffers, by class: nearly all ops write to none, and are asked often.
 _TARGETS: Mapping[type[Op], tuple[str, ...]] = {
     CopyAsync: ("target",), DotBlock: ("sums",), DotTerms: ("sums", "b"), Store: ("buffer",), Scatter: ("buffer",), Atomic: ("buffer",),
-    FetchAdd: ("buffer",),
+    FetchAdd: ("buffer",), CopyBox: ("target", "barriers"), CountedArrive: ("barriers",), CountedExpect: ("barriers",),
+    CountedInit: ("barriers",),
 }  # fmt: skip
 
 

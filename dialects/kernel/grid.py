@@ -188,7 +188,7 @@ class Barrier(Op):
         return None
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
-        this_thread(self.name).meet(Meeting(self, True, None, tuple))
+        this_thread(self.name).meet(Meeting(self, 0, None, tuple))
         return ()
 
 
@@ -219,7 +219,7 @@ class WarpShuffle(Op):
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
         answer = lambda values: [values[self.source(lane)] for lane in range(WARP)]
-        return (this_thread(self.name).meet(Meeting(self, False, args[0], answer)),)
+        return (this_thread(self.name).meet(Meeting(self, WARP, args[0], answer)),)
 
 
 @op("kernel.atomic")
@@ -368,7 +368,7 @@ class Mma(Op):
                 a, b = ((x.view(np.uint32) & 0xFFFFE000).view(np.float32) for x in (a, b))
             return list(multiply_fragments(a, b, c))
 
-        return (this_thread(self.name).meet(Meeting(self, False, tuple(args), product)),)
+        return (this_thread(self.name).meet(Meeting(self, WARP, tuple(args), product)),)
 
 
 @op("kernel.load_matrix")
@@ -408,7 +408,7 @@ class LoadMatrix(Op):
             tiles = tiles.transpose(0, 2, 1) if self.transpose else tiles
             return list(tiles.reshape(self.count, WARP, 2).transpose(1, 0, 2).reshape(WARP, 2 * self.count))
 
-        return (this_thread(self.name).meet(Meeting(self, False, args[1], spread)),)
+        return (this_thread(self.name).meet(Meeting(self, WARP, args[1], spread)),)
 
 
 # --- copies that go on while the thread works

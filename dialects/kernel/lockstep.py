@@ -22,21 +22,23 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Meeting:
-    """What a thread waits for: that all threads of its block (or of its warp) come to `op`; `answer` makes each one's result from all their
-    values.
+    """What a thread waits for: that all of `threads` threads with consecutive numbers (a warp, a warpgroup; all of its block for 0) come to
+    `op`; `answer` makes each one's result from all their values. With `until` it waits for that alone.
     """
 
     op: Op
-    whole_block: bool
+    threads: int
     value: Any
     answer: Callable[[Sequence[Any]], Sequence[Any]]
+    until: Callable[[], bool] | None = None
 
 
 @dataclass
 class Block:
-    """The memory that the threads of a block share, by the op that asks for it."""
+    """The memory that the threads of a block share, by the op that asks for it, and the counted barriers in it (`warpgroups.py`)."""
 
     memory: dict[Op, Any] = field(default_factory=dict)
+    barriers: dict[tuple[int, int], Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -102,24 +104,33 @@ def _run_block(grid: tuple[int, ...], block: tuple[int, ...], place: tuple[int, 
 
 def _meet(waiting: dict[int, Meeting], count: int, kernel: str, place: tuple[int, ...]) -> dict[int, Any]:
     """Answers for those that can go on; none when all have ended."""
-    answers: dict[int, Any] = {}
+    answers: dict[int, Any] = dict.fromkeys(n for n, meeting in waiting.items() if meeting.until is not None and meeting.until())
     for start in range(0, count, WARP):
-        warp = range(start, min(start + WARP, count))
-        found = {waiting[n].op if n in waiting else None for n in warp}
         first = waiting.get(start)
-        if len(found) == 1 and first is not None and not first.whole_block:
-            if len(warp) < WARP:
+        if first is None or first.until is not None or not first.threads or start % first.threads:
+            continue
+        group = range(start, min(start + first.threads, count))
+        if all(n in waiting and waiting[n].op is first.op for n in group):
+            if len(group) < first.threads:
                 raise PolyremeError(
-                    f"'{first.op.name}' expected warps of {WARP} threads but '@{kernel}' has one of {len(warp)}",
+                    f"'{first.op.name}' expected {'warps' if first.threads == WARP else 'warpgroups'} of {first.threads} threads but "
+                    f"'@{kernel}' has one of {len(group)}",
                     first.op.location,
                     code="E0309",
                 )
-            answers.update(zip(warp, first.answer([waiting[n].value for n in warp]), strict=True))
+            answers.update(zip(group, first.answer([waiting[n].value for n in group]), strict=True))
     first = next(iter(waiting.values()), None)
     if answers or first is None:
         return answers
-    if first.whole_block and len(waiting) == count and all(m.op is first.op for m in waiting.values()):
+    if not first.threads and len(waiting) == count and all(m.op is first.op for m in waiting.values()):
         return dict.fromkeys(range(count))
+    stuck = next(((n, m) for n, m in sorted(waiting.items()) if m.until is not None), None)
+    if stuck is not None:
+        raise PolyremeError(
+            f"'{stuck[1].op.name}' waits in thread {stuck[0]} of block {list(place)} of '@{kernel}', where no thread can go on",
+            stuck[1].op.location,
+            code="E0309",
+        )
     number, meeting = min(waiting.items())
     other = next((n for n in range(count) if n not in waiting), None)
     if other is None:
@@ -127,7 +138,7 @@ def _meet(waiting: dict[int, Meeting], count: int, kernel: str, place: tuple[int
         where = f"thread {other} is at another '{waiting[other].op.name}'"
     else:
         where = f"thread {other} has ended"
-    who = "the block" if meeting.whole_block else "the warp"
+    who = {0: "the block", WARP: "the warp"}.get(meeting.threads, "the warpgroup")
     text = (
         f"'{meeting.op.name}' expected all threads of {who} but in block {list(place)} of '@{kernel}' thread {number} is there and {where}"
     )

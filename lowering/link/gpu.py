@@ -18,9 +18,9 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.program import Program
-from polyreme.lowering.emit.ptx.emit_module import PtxModule, emit_ptx
+from polyreme.lowering.emit.ptx.emit_module import PtxKernel, PtxModule, emit_ptx
 from polyreme.lowering.link.manifest import make_manifest
-from polyreme.lowering.link.runtime import GPU_PLAN, Argument, Artifact, GpuPlan, LaunchSpec
+from polyreme.lowering.link.runtime import GPU_PLAN, Argument, Artifact, GpuPlan, LaunchSpec, MapSpec
 from polyreme.lowering.machines.targets import GpuTarget
 from polyreme.lowering.schedule.arena import plan_memory
 
@@ -49,10 +49,19 @@ def _launches(main: Func, code: PtxModule) -> list[LaunchSpec]:
         if isinstance(op, kernel.Launch):
             entry = code.kernels[op.callee.name]
             arguments = [*(_argument(v, main) for v in op.operands), *(Argument("size", name) for name in entry.sizes)]
-            found.append(LaunchSpec(entry.symbol, tuple(map(_text, op.grid)), op.block, tuple(arguments), entry.launch_bytes))
+            grid, maps = tuple(map(_text, op.grid)), _maps(op, entry, main)
+            found.append(LaunchSpec(entry.symbol, grid, op.block, tuple(arguments), entry.launch_bytes, maps))
         elif not isinstance(op, (kernel.Alloc, kernel.View, kernel.Size, kernel.Constant, Return)):
             raise PolyremeError(f"expected launches only in '@main' for a GPU but got '{op.name}'", op.location, code="E0408")
     return found
+
+
+def _maps(op: kernel.Launch, entry: PtxKernel, main: Func) -> tuple[MapSpec, ...]:
+    found = []
+    for m in entry.maps:
+        sizes, strides = tuple(map(_text, m.sizes)), tuple(map(_text, m.strides))
+        found.append(MapSpec(_argument(op.operands[m.argument], main), str(m.dtype), _text(m.start), sizes, strides, m.box))
+    return tuple(found)
 
 
 def _argument(value: Value, main: Func) -> Argument:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from string import Template
 
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import parse_dim
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.emit.llvm.size_code import CheckedSizeCode
@@ -223,6 +224,11 @@ def _launches(plan: GpuPlan, kernels: Sequence[str], numbers: _PlanNumbers) -> t
     rows: list[str] = []
     given: list[str] = []
     for launch in plan.launches:
+        if launch.maps:
+            raise PolyremeError(
+                f"expected kernels without tensor maps in a library but '{launch.kernel}' has {len(launch.maps)}: compile for cuda:sm_90",
+                code="E0408",
+            )
         grid, block = ((*sizes, 1, 1)[:3] for sizes in (launch.grid, launch.block))
         first = len(given)
         for argument in launch.arguments:

@@ -15,13 +15,16 @@ from polyreme.lowering.machines.targets import GpuTarget
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The least compute capability (80 for sm_80) and PTX version (70 for 7.0)."""
+    """The least compute capability (80 for sm_80) and PTX version (70 for 7.0). With `only`, devices of another capability have it not, be
+    they newer, and a target must be for that very one (sm_90a).
+    """
 
     sm: int
     ptx: int
+    only: bool = False
 
     def __str__(self) -> str:
-        return f"sm_{self.sm} and PTX {self.ptx // 10}.{self.ptx % 10}"
+        return f"sm_{self.sm}{'a' * self.only} and PTX {self.ptx // 10}.{self.ptx % 10}"
 
 
 _ALWAYS = Need(30, 60)
@@ -50,6 +53,22 @@ INTRINSICS: dict[str, Need] = {
     "cp.async.wait.group": _ASYNC,
 }
 
+# What LLVM has no intrinsic for: instructions of PTX by how their names begin.
+_BULK = Need(90, 80)
+_WARPGROUPS = Need(90, 80, only=True)
+INSTRUCTIONS: dict[str, Need] = {
+    "mbarrier.init": Need(80, 70),
+    "mbarrier.arrive": _BULK,
+    "mbarrier.try_wait": _BULK,
+    "fence.mbarrier_init": _BULK,
+    "cp.async.bulk.tensor": _BULK,
+    "wgmma": _WARPGROUPS,
+    "setmaxnreg": _WARPGROUPS,
+}
+
+# Of an operand's descriptor: bytes between groups of eight lines of a tile, and the bits that say that lines of 128 bytes are permuted.
+EIGHT_LINES, SWIZZLE_128 = 1024, 1 << 62
+
 _CALL = re.compile(r"@llvm\.nvvm\.([A-Za-z0-9_.]+)\(")
 
 
@@ -58,10 +77,23 @@ def require(intrinsic: str, target: GpuTarget, what: str, location: Location = U
     need = INTRINSICS.get(intrinsic)
     if need is None:
         raise PolyremeError(f"{what} uses 'llvm.nvvm.{intrinsic}', of which nothing is known", location, code="E0408")
-    if target.sm < need.sm or target.ptx < need.ptx:
-        has = Need(target.sm, target.ptx)
-        raise PolyremeError(f"{what} expected {need} at least but the target '{target.name}' has {has}", location, code="E0008")
+    _check(need, target, what, location)
     return f"llvm.nvvm.{intrinsic}"
+
+
+def require_instruction(name: str, target: GpuTarget, what: str, location: Location = UNKNOWN) -> None:
+    """`PolyremeError` naming `what` (an op) when `target` does not have an instruction of PTX, or nothing is known of it."""
+    need = next((need for begin, need in INSTRUCTIONS.items() if name.startswith(begin)), None)
+    if need is None:
+        raise PolyremeError(f"{what} uses the instruction '{name}', of which nothing is known", location, code="E0408")
+    _check(need, target, what, location)
+
+
+def _check(need: Need, target: GpuTarget, what: str, location: Location) -> None:
+    is_missing = target.sm < need.sm or target.ptx < need.ptx
+    if is_missing or (need.only and not (target.only and target.sm == need.sm)):
+        has, least = Need(target.sm, target.ptx, target.only), "" if need.only else " at least"
+        raise PolyremeError(f"{what} expected {need}{least} but the target '{target.name}' has {has}", location, code="E0008")
 
 
 def check_text(text: str, target: GpuTarget) -> None:

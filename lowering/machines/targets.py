@@ -111,13 +111,15 @@ class GpuTarget(Target):
     """A GPU: kernels run on a grid of blocks of threads, and `code` is PTX.
 
     `sm` is the compute capability (80 for 8.0), `ptx` the version of the PTX language. A block has at most `shared_bytes` of shared memory;
-    above `STATIC_SHARED_BYTES` its launch asks for it.
+    above `STATIC_SHARED_BYTES` its launch asks for it. With `only` (sm_90a) the code runs on devices of this very capability, and uses what
+    newer ones have no more.
     """
 
     code: ClassVar[str] = "ptx"
 
     sm: int = 75
     ptx: int = 64
+    only: bool = False
     warp: int = 32
 
     @property
@@ -130,10 +132,10 @@ class GpuTarget(Target):
         return self.device.shared_block
 
 
-def _cuda(sm: int, ptx: int) -> GpuTarget:
-    return GpuTarget(
-        f"cuda:sm_{sm}", "nvptx64-nvidia-cuda", f"sm_{sm}", f"+ptx{ptx}", 16, 255, fma=True, half=True, line_bytes=128, sm=sm, ptx=ptx
-    )
+def _cuda(sm: int, ptx: int, only: bool = False) -> GpuTarget:
+    cpu = f"sm_{sm}{'a' * only}"
+    rest = GpuTarget(f"cuda:{cpu}", "nvptx64-nvidia-cuda", cpu, f"+ptx{ptx}", 16, 255, fma=True, half=True, line_bytes=128)
+    return replace(rest, sm=sm, ptx=ptx, only=only)
 
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3"
@@ -172,7 +174,7 @@ _ALIASES = {"x86-64-v1": "x86-64", "x86-64-v3": "x86-64-avx2", "x86-64-v4": "x86
 # Each with the first PTX version that knows it, so that every driver for the device takes the code.
 # Other devices run the code of the newest target that is not newer than they are; those before them run none.
 _OTHER_DEVICES = re.compile(r"sm_(5[0-3]|6[0-2]|7[02]|8[679]|90|10[013]|12[01])[af]?\Z")
-GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(86, 71), _cuda(90, 78))}
+GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(86, 71), _cuda(90, 78), _cuda(90, 80, only=True))}
 
 
 def find_target(name: str = "native", cpu: str | None = None, features: str | None = None) -> Target:
@@ -245,7 +247,7 @@ def gpu_target(sm: int) -> GpuTarget:
     device = device_of(sm)
     if device is None:
         raise PolyremeError(f"expected a GPU of compute capability 7.5 or newer but got {sm // 10}.{sm % 10}", code="E0008")
-    return GPU_TARGETS[f"cuda:sm_{device.sm}"]
+    return GPU_TARGETS.get(f"cuda:sm_{sm}a") or GPU_TARGETS[f"cuda:sm_{device.sm}"]
 
 
 def _tiles_are_lent() -> bool:

@@ -17,15 +17,17 @@ import numpy as np
 
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.gpu.graphs import Graph, GraphError, GraphFunctions
+from polyreme.runtime.gpu.tensor_maps import MapError, TensorMapFunctions
 from polyreme.runtime.gpu.versions import cuda_for, cuda_text, version_of
 from polyreme.runtime.ptx.memory import DeviceMemory
 from polyreme.runtime.ptx.parser import parse_ptx
 from polyreme.runtime.ptx.program import ALWAYS_SHARED, Program
 from polyreme.runtime.ptx.runner import launch
+from polyreme.runtime.ptx.tensor_map import BadMap, TensorMap
 
 Array = np.ndarray[Any, Any]
 # A kernel, its blocks, the threads of each, its arguments, and bytes of shared memory.
-Launch = tuple[Any, Sequence[int], Sequence[int], Sequence[int], int]
+Launch = tuple[Any, Sequence[int], Sequence[int], Sequence[int | bytes], int]
 
 
 class GpuError(RuntimeFault, RuntimeError):
@@ -77,11 +79,16 @@ class Driver(Protocol):
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy bytes of the device to another place of it, after the launches before."""
 
+    def tensor_map(self, map: TensorMap, address: int) -> bytes:
+        """The map of an array at an address, as a kernel takes it; `GpuError` where the device has none."""
+
     def load_module(self, ptx: str | bytes) -> Module:
         """Load kernels."""
 
-    def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
-        """Run a kernel after those launched before; arguments are addresses and 64-bit integers, `shared_bytes` the shared memory of a
+    def launch(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int | bytes], shared_bytes: int = 0
+    ) -> None:
+        """Run a kernel after those launched before; arguments: tensor maps, addresses and 64-bit integers; `shared_bytes`: the memory of a
         block beside what the kernel says itself. May return before it is done.
         """
 
@@ -193,10 +200,18 @@ class EmulatedDriver:
     def copy(self, target: int, source: int, size: int) -> None:
         self.memory.part(target, size)[:] = self.memory.part(source, size)
 
+    def tensor_map(self, map: TensorMap, address: int) -> bytes:
+        try:
+            return map.bytes_at(address)
+        except BadMap as error:
+            raise GpuError(str(error)) from None
+
     def load_module(self, ptx: str | bytes) -> EmulatedModule:
         return EmulatedModule(ptx)
 
-    def launch(self, function: Program, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
+    def launch(
+        self, function: Program, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int | bytes], shared_bytes: int = 0
+    ) -> None:
         launch(function, self.memory, grid, block, arguments, shared_bytes)
 
     def graph(self, launches: Sequence[Launch]) -> EmulatedGraph:
@@ -221,9 +236,11 @@ OLDEST = 75
 _NON_BLOCKING = 1
 
 
-def _prepare(function: Any, arguments: Sequence[int]) -> None:
-    """Tell pycuda what a kernel takes: an address and a 64-bit integer are passed alike."""
-    wanted = "q" * len(arguments)
+def _prepare(function: Any, arguments: Sequence[int | bytes]) -> None:
+    """Tell pycuda what a kernel takes: an address and a 64-bit integer are passed alike. Tensor maps come first, each of a size that leaves
+    the next one aligned.
+    """
+    wanted = "".join(f"{len(a)}s" if isinstance(a, bytes) else "q" for a in arguments)
     if getattr(function, "arg_format", None) != wanted:
         function.prepare(wanted)
 
@@ -284,6 +301,7 @@ class CudaDriver:
         self._memory: dict[int, Any] = {}
         # Graphs are recorded on a stream of their own, which does not wait for the default one.
         self._graphs: GraphFunctions | None = None
+        self._maps: TensorMapFunctions | None = None
         self._recorded: Any = None
         self.has_graphs = True
         self._open = True
@@ -335,6 +353,14 @@ class CudaDriver:
     def copy(self, target: int, source: int, size: int) -> None:
         self._do("copy on the device", self._cuda.memcpy_dtod, target, source, size)
 
+    def tensor_map(self, map: TensorMap, address: int) -> bytes:
+        try:
+            if self._maps is None:
+                self._maps = TensorMapFunctions()
+            return self._maps.encode(map, address)
+        except MapError as error:
+            raise GpuError(error.message) from None
+
     def load_module(self, ptx: str | bytes) -> CudaModule:
         text = ptx.encode() if isinstance(ptx, str) else ptx
         self._check_version(text)
@@ -357,7 +383,9 @@ class CudaDriver:
         except self._cuda.Error:
             return None
 
-    def launch(self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared_bytes: int = 0) -> None:
+    def launch(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int | bytes], shared_bytes: int = 0
+    ) -> None:
         if 0 in grid:
             return
         _prepare(function, arguments)

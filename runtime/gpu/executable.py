@@ -24,6 +24,7 @@ from polyreme.runtime.gpu.arrays import DeviceArray
 from polyreme.runtime.gpu.copies import DeviceCopies
 from polyreme.runtime.gpu.plan import GpuPlan, LaunchSpec
 from polyreme.runtime.manifest.sizes import parse_size
+from polyreme.runtime.ptx.tensor_map import TensorMap
 
 # Calls between two waits of `timings`.
 _QUEUED = 8
@@ -34,20 +35,35 @@ MOST_GRAPHS = 16
 ALIGNMENT = 256
 # So many collections of sets of arguments a function for many of them has its tables for.
 MOST_TABLES = 16
-_CAPABILITY = re.compile(r"sm_(\d+)")
+_CAPABILITY = re.compile(r"sm_(\d+)(a?)")
+
+
+@dataclass
+class _Launch:
+    """A launch with numbers in place. `places` are (place, argument) pairs for the addresses that are still to be put among `arguments`;
+    the first of these are the addresses of which `maps` are made, with how many bytes behind them the arrays start.
+    """
+
+    function: Any
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    arguments: list[int]
+    shared: int
+    places: list[tuple[int, int]]
+    maps: list[tuple[TensorMap, int]]
 
 
 @dataclass
 class _Memory:
     """What a call with inputs of some shapes needs: addresses of the constants and, once `run` needs them, of inputs and outputs, and the
-    launches with numbers in place. A launch ends in (place, argument) pairs for the addresses that are still to be put among its arguments.
+    launches.
     """
 
     shapes: Shapes
     output_shapes: Shapes
     buffers: list[int]
     owned: list[int]
-    launches: list[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], int, list[tuple[int, int]]]] = field(default_factory=list)
+    launches: list[_Launch] = field(default_factory=list)
     has_buffers: bool = False
     # Where a launch for many sets of arguments finds the only one, for each launch.
     tables: list[int] = field(default_factory=list)
@@ -80,15 +96,15 @@ class GpuExecutable(CallableModel):
         self.driver = driver
         self.plan = GpuPlan.of(artifact.manifest)
         wanted = _CAPABILITY.match(artifact.manifest.target.cpu)
-        if wanted and int(wanted[1]) > driver.sm:
+        if wanted and (int(wanted[1]) > driver.sm or (wanted[2] and int(wanted[1]) != driver.sm)):
+            which = "and no other" if wanted[2] else "or newer"
             raise ArtifactError(
-                f"expected a GPU of compute capability {int(wanted[1]) / 10} or newer for '{artifact.manifest.name}' but '{driver.model}' "
+                f"expected a GPU of compute capability {int(wanted[1]) / 10} {which} for '{artifact.manifest.name}' but '{driver.model}' "
                 f"has {driver.sm / 10}: compile it for that (--target cuda:sm_{driver.sm})"
             )
         self._lock = threading.Lock()
         self._memory: _Memory | None = None
-        texts = {s for launch in self.plan.launches for s in (*launch.grid, *(a.value for a in launch.arguments)) if isinstance(s, str)}
-        texts |= {s for s in self.plan.arena if isinstance(s, str)}
+        texts = {s for launch in self.plan.launches for s in launch.texts} | {s for s in self.plan.arena if isinstance(s, str)}
         self._numbers = {text: parse_size(text, self.manifest.size_names) for text in texts}
         shared: dict[str, int] = {}
         for launch in self.plan.launches:
@@ -242,17 +258,17 @@ class GpuExecutable(CallableModel):
 
     def _table(self, spec: LaunchSpec, values: Sequence[dict[str, int]]) -> _ManyLaunch | None:
         """A launch for sets whose sizes have these values; None where none of them has a block."""
-        launches = [self._launch(spec, 0, each) for each in values]
-        sets = [i for i, launch in enumerate(launches) if launch is not None]
-        if not sets:
+        found = [(i, launch) for i, each in enumerate(values) if (launch := self._launch(spec, 0, each)) is not None]
+        if not found:
             return None
-        blocks = [launches[i][1][0] for i in sets]
-        rows = np.array([[0, *launches[i][3]] for i in sets], np.int64)
+        sets, launches = zip(*found, strict=True)
+        blocks = [launch.grid[0] for launch in launches]
+        rows = np.array([[0, *launch.arguments] for launch in launches], np.int64)
         rows[1:, 0] = np.cumsum(blocks)[:-1]
-        function, _, block, _, shared, places = launches[sets[0]]
-        columns = tuple((1 + place, number) for place, number in places)
+        first = launches[0]
+        columns = tuple((1 + place, number) for place, number in first.places)
         arena = tuple(1 + i for i, a in enumerate(spec.arguments) if a.kind == "arena")
-        return _ManyLaunch(function, block, shared, sum(blocks), rows, np.array(sets), columns, arena)
+        return _ManyLaunch(first.function, first.block, first.shared, sum(blocks), rows, np.array(sets), columns, arena)
 
     def timings(self, inputs: Sequence[Any], seconds: float = 0.2, fewest: int = 3) -> list[float]:
         """Milliseconds that calls take on the device, between events before and behind the kernels of each: inputs lie there already and
@@ -290,11 +306,11 @@ class GpuExecutable(CallableModel):
         if graph is not None:
             graph.launch()
             return
-        for launch in _bound(memory, buffers):
+        for launch in _bound(self.driver, memory, buffers):
             self.driver.launch(*launch)
 
     def _start_one_set(self, memory: _Memory, buffers: Sequence[int]) -> None:
-        launches = list(_bound(memory, buffers))
+        launches = list(_bound(self.driver, memory, buffers))
         while len(memory.tables) < len(launches):
             memory.tables.append(self._own(memory, 8 * (1 + len(launches[len(memory.tables)][3]))))
         for (function, grid, block, arguments, shared), table in zip(launches, memory.tables, strict=True):
@@ -308,7 +324,7 @@ class GpuExecutable(CallableModel):
         key, graphs = tuple(buffers), memory.graphs
         found = None
         if key in graphs:
-            found = graphs.pop(key) or self.driver.graph(list(_bound(memory, buffers)))
+            found = graphs.pop(key) or self.driver.graph(list(_bound(self.driver, memory, buffers)))
         elif len(graphs) >= MOST_GRAPHS:
             graphs.pop(next(iter(graphs)))
         graphs[key] = found
@@ -354,18 +370,29 @@ class GpuExecutable(CallableModel):
             raise
         memory.has_buffers = True
 
-    def _launch(self, spec: LaunchSpec, arena: int, values: dict[str, int]) -> Any:
+    def _launch(self, spec: LaunchSpec, arena: int, values: dict[str, int]) -> _Launch | None:
         """The launch with its numbers in place, and where which buffers go; None when there are no blocks."""
         grid = tuple(self._number(x, values) for x in spec.grid)
         if 0 in grid:
             return None
         arguments, places = [], []
-        for i, a in enumerate(spec.arguments):
+        starts = [2 * self._number(m.start, values) for m in spec.maps]
+        for i, a in enumerate((*(m.argument for m in spec.maps), *spec.arguments)):
             number = self._number(a.value, values)
             arguments.append(arena + number if a.kind == "arena" else number)
             if a.kind == "buffer":
                 places.append((i, number))
-        return self._functions[spec.kernel], grid, spec.block, arguments, spec.shared, places
+        # Of an axis without elements nothing is ever copied, and a map has none.
+        maps = tuple(
+            TensorMap(
+                m.dtype,
+                tuple(max(1, self._number(x, values)) for x in m.sizes),
+                tuple(self._number(x, values) for x in m.strides),
+                m.box,
+            )
+            for m in spec.maps
+        )
+        return _Launch(self._functions[spec.kernel], grid, spec.block, arguments, spec.shared, places, list(zip(maps, starts, strict=True)))
 
     def _number(self, x: int | str, values: dict[str, int]) -> int:
         return x if isinstance(x, int) else self._numbers[x](values)
@@ -393,10 +420,14 @@ class GpuExecutable(CallableModel):
             self.driver.download(address, array.reshape(-1).view(np.uint8))
 
 
-def _bound(memory: _Memory, buffers: Sequence[int]) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...], list[int], int]]:
+def _bound(
+    driver: Any, memory: _Memory, buffers: Sequence[int]
+) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...], list[int | bytes], int]]:
     """The launches with addresses in place."""
-    for function, grid, block, arguments, shared, places in memory.launches:
-        bound = arguments.copy()
-        for place, number in places:
+    for launch in memory.launches:
+        bound: list[Any] = launch.arguments.copy()
+        for place, number in launch.places:
             bound[place] = buffers[number]
-        yield function, grid, block, bound, shared
+        for i, (map, start) in enumerate(launch.maps):
+            bound[i] = driver.tensor_map(map, bound[i] + start)
+        yield launch.function, launch.grid, launch.block, bound, launch.shared

@@ -14,9 +14,12 @@ from typing import Any
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.manifest.manifest import GPU_PLAN, Manifest
 from polyreme.runtime.manifest.sizes import parse_size
+from polyreme.runtime.ptx.tensor_map import MOST_AXES, MOST_BOX
 
 MAX_LAUNCHES = 100_000
 MAX_THREADS = 1024
+MAX_MAPS = 32
+MAP_TYPES = ("bf16", "f16")
 # What the device with the most of it gives a block.
 MAX_SHARED_BYTES = 227 << 10
 
@@ -32,9 +35,24 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class MapSpec:
+    """A tensor map that a kernel is given: the memory that `argument` says (a buffer, or a place in the arena), the element type, which
+    element the array starts at, sizes and elements between neighbours along the axes, the first one fastest and without a stride, and the
+    box that a copy takes.
+    """
+
+    argument: Argument
+    dtype: str
+    start: int | str
+    sizes: tuple[int | str, ...]
+    strides: tuple[int | str, ...]
+    box: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class LaunchSpec:
-    """One launch: the kernel's name in the PTX, blocks, threads per block, its arguments in order, and the bytes of shared memory that a
-    block gets beside what the kernel says itself.
+    """One launch: the kernel's name in the PTX, blocks, threads per block, its arguments in order, the bytes of shared memory that a block
+    gets beside what the kernel says itself, and the tensor maps that stand in front of the arguments.
     """
 
     kernel: str
@@ -42,13 +60,26 @@ class LaunchSpec:
     block: tuple[int, ...]
     arguments: tuple[Argument, ...]
     shared: int = 0
+    maps: tuple[MapSpec, ...] = ()
 
     @property
     def fields(self) -> dict[str, Any]:
         """As they stand in the text; those that are 0 by default only where they are not."""
         found: dict[str, Any] = {"kernel": self.kernel, "grid": list(self.grid), "block": list(self.block)}
         found["arguments"] = [[a.kind, a.value] for a in self.arguments]
-        return {**found, "shared": self.shared} if self.shared else found
+        if self.shared:
+            found["shared"] = self.shared
+        if self.maps:
+            found["maps"] = [[m.argument.kind, m.argument.value, m.dtype, m.start, [*m.sizes], [*m.strides], [*m.box]] for m in self.maps]
+        return found
+
+    @property
+    def texts(self) -> set[str]:
+        """The sizes in it that are texts."""
+        numbers = [*self.grid, *(a.value for a in self.arguments)]
+        for m in self.maps:
+            numbers += [m.argument.value, m.start, *m.sizes, *m.strides]
+        return {x for x in numbers if isinstance(x, str)}
 
 
 @dataclass(frozen=True)
@@ -114,7 +145,7 @@ def _size(value: Any, names: Collection[str], what: str) -> int | str:
 
 def _launch(data: Any, number: int, names: Collection[str], buffers: int) -> LaunchSpec:
     what = f"launch {number}"
-    fields = _fields(data, ("kernel", "grid", "block", "arguments"), what, perhaps=("shared",))
+    fields = _fields(data, ("kernel", "grid", "block", "arguments"), what, perhaps=("shared", "maps"))
     kernel = fields["kernel"]
     if not isinstance(kernel, str) or not kernel:
         raise ArtifactError(f"expected the name of a kernel in {what} but got {kernel!r:.100}")
@@ -133,7 +164,27 @@ def _launch(data: Any, number: int, names: Collection[str], buffers: int) -> Lau
     if not isinstance(shared, int) or isinstance(shared, bool) or not 0 <= shared <= MAX_SHARED_BYTES:
         raise ArtifactError(f"expected at most {MAX_SHARED_BYTES} bytes of shared memory in {what} but got {shared!r:.100}")
     arguments = tuple(_argument(a, names, buffers, what) for a in _items(fields["arguments"], what, MAX_LAUNCHES))
-    return LaunchSpec(kernel, grid, block, arguments, shared)
+    maps = tuple(_map(m, names, buffers, what) for m in _items(fields.get("maps", []), what, MAX_MAPS))
+    return LaunchSpec(kernel, grid, block, arguments, shared, maps)
+
+
+def _map(data: Any, names: Collection[str], buffers: int, launch: str) -> MapSpec:
+    what = f"a tensor map of {launch}"
+    if not isinstance(data, list) or len(data) != 7:
+        raise ArtifactError(f"expected a kind, a value, an element type, a start, sizes, strides and a box as {what} but got {data!r:.100}")
+    argument = _argument(data[:2], names, buffers, what)
+    if argument.kind == "size":
+        raise ArtifactError(f"expected memory (buffer, arena) for {what} but got {data[:2]!r:.100}")
+    if data[2] not in MAP_TYPES:
+        raise ArtifactError(f"expected {' or '.join(MAP_TYPES)} as the element type of {what} but got {data[2]!r:.100}")
+    sizes, strides = (tuple(_size(x, names, what) for x in _items(part, what, MOST_AXES)) for part in data[4:6])
+    box = tuple(_items(data[6], what, MOST_AXES))
+    if not 2 <= len(sizes) == len(strides) + 1 == len(box):
+        raise ArtifactError(f"expected from 2 to {MOST_AXES} axes, each with a size, a stride (but the first) and a box, in {what}")
+    for n in box:
+        if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_BOX:
+            raise ArtifactError(f"expected boxes of 1 to {MOST_BOX} elements along an axis in {what} but got {n!r:.100}")
+    return MapSpec(argument, data[2], _size(data[3], names, what), sizes, strides, box)
 
 
 def _argument(data: Any, names: Collection[str], buffers: int, what: str) -> Argument:

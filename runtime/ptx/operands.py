@@ -82,6 +82,8 @@ class Place:
         index, storage = self.layout.register(operand, self.instruction)
         if storage.itemsize < dtype.itemsize or (storage.kind == "b") != (dtype.kind == "b"):
             raise self.fail(f"expected a register of {8 * dtype.itemsize} bits but got '{operand.name}'")
+        if operand.name in self.layout.sums:
+            return self._read_sums(operand, index, dtype)
         lower_part = f"u{dtype.itemsize}" if storage.itemsize > dtype.itemsize else None
 
         def get(t: Threads, some: Any) -> Any:
@@ -94,6 +96,31 @@ class Place:
             return values.view(dtype)
 
         return get
+
+    def raw(self, operand: Operand) -> int:
+        """The place of a register that an instruction reads and writes by itself."""
+        if not isinstance(operand, Register):
+            raise self.fail("expected a register")
+        return self.layout.register(operand, self.instruction)[0]
+
+    def _read_sums(self, operand: Register, index: int, dtype: np.dtype[Any]) -> Read:
+        """How to get a register in which a product may be under way."""
+
+        def get(t: Threads, some: Any) -> Any:
+            values = t.registers[index]
+            if values is None:
+                raise self.fail(f"register '{operand.name}' is read before it is written")
+            self._check_sums(operand, t, some, index)
+            return (values if some is None else values[some]).view(dtype)
+
+        return get
+
+    def _check_sums(self, operand: Register, t: Threads, some: Any, index: int) -> None:
+        chosen = t.chosen(some)
+        late = np.flatnonzero(t.sums[index].group[chosen] >= 0)
+        if len(late):
+            message = f"register '{operand.name}' is that of a product under way: expected a wgmma.wait_group"
+            raise self.fail(message, t, int(chosen[late[0]]))
 
     def _number(self, number: Number, dtype: np.dtype[Any]) -> Any:
         if number.bits:
@@ -120,6 +147,9 @@ class Place:
 
         def put(t: Threads, some: Any, value: Any) -> None:
             value = np.asarray(value)
+            if index in t.sums:
+                self._check_sums(operand, t, some, index)
+                t.sums[index].changed[t.chosen(some)] = True
             if value.dtype != storage:
                 if value.dtype.itemsize < storage.itemsize:
                     value = value.astype(f"{'i' if value.dtype.kind == 'i' else 'u'}{storage.itemsize}")

@@ -111,7 +111,7 @@ class PtxText:
 
 
 _ENTRY = re.compile(r"(?:\.visible )?\.entry ([\w$]+)\(\)?$")
-_PARAM = re.compile(r"\.param \.[bus](8|16|32|64)(?: \.ptr)?(?: \.global)?(?: \.align \d+)? ([\w$]+)(?:\[(\d+)\])?,?$")
+_PARAM = re.compile(r"\.param (?:\.align \d+ )?\.[bus](8|16|32|64)(?: \.ptr)?(?: \.global)?(?: \.align \d+)? ([\w$]+)(?:\[(\d+)\])?,?$")
 _REG = re.compile(r"\.reg \.(\w+)\s+%(\w+?)(?:<\d+>)?;$")
 _VARIABLE = re.compile(r"\.(shared|local) \.align (\d+) \.b8\s+([\w$]+)\[(\d+)\];$")
 _EXTERN = re.compile(r"\.extern \.shared \.align (\d+) \.b8 ([\w$]+)\[\];$")
@@ -198,6 +198,10 @@ def _split(text: str, number: int) -> list[str]:
 def _operand(text: str, number: int) -> Operand:
     if text[0] == "{":
         return Group(tuple(_operand(part, number) for part in _split(text[1:-1].strip(), number)))
+    if text[0] == "[" and "{" in text:
+        # An address, and coordinates there.
+        address, _, coordinates = text[1:-1].partition(",")
+        return Group((_operand(f"[{address.strip()}]", number), _operand(coordinates.strip(), number)))
     if text[0] == "[":
         base, plus, offset = text[1:-1].partition("+")
         if not plus and (plain := _NUMBER.match(base)):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from polyreme.runtime.ptx import instructions, transfers, warps
+from polyreme.runtime.ptx import instructions, transfers, warpgroups, warps
 from polyreme.runtime.ptx.arithmetic import TYPES
 from polyreme.runtime.ptx.operands import Place
 from polyreme.runtime.ptx.parser import Kernel
@@ -22,7 +22,7 @@ from polyreme.runtime.ptx.state import Layout, Read, Step, Threads
 # Shared memory that a launch may say without the kernel's being told of it before.
 ALWAYS_SHARED = 48 << 10
 CONTROL = ("bra", "ret", "exit", "bar", "barrier")
-_MAKERS = {**instructions.MAKERS, **transfers.MAKERS, **warps.MAKERS}
+_MAKERS = {**instructions.MAKERS, **transfers.MAKERS, **warps.MAKERS, **warpgroups.MAKERS}
 
 
 class Program:
@@ -40,6 +40,12 @@ class Program:
         with _without_collections():
             places = [Place(self.layout, instruction) for instruction in kernel.code]
             self.guards = [_guard(place) for place in places]
+            # Those who wait for a phase of a barrier: by place, who of the chosen threads may go on.
+            self.waits = {
+                i: warpgroups.make_try_wait(place, place.instruction.parts, *place.instruction.operands)
+                for i, place in enumerate(places)
+                if _waits(place) and place.instruction.guard is None
+            }
             self.steps = [*(_step(place, guard) for place, guard in zip(places, self.guards, strict=True)), None]
 
 
@@ -64,9 +70,17 @@ def _guard(place: Place) -> Read | None:
     return (lambda t, some: ~get(t, some)) if instruction.negated else get
 
 
+def _waits(place: Place) -> bool:
+    return place.instruction.parts[:2] == ["mbarrier", "try_wait"]
+
+
 def _step(place: Place, guard: Read | None) -> Step | None:
     parts = place.instruction.parts
     if parts[0] in CONTROL:
+        return None
+    if _waits(place):
+        if guard is not None:
+            raise place.fail("expected to wait without a condition")
         return None
     make = _MAKERS.get(parts[0])
     if make is None:

@@ -41,7 +41,7 @@ MAX_STEPS = 50_000_000
 
 
 def launch(
-    program: Program, memory: DeviceMemory, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int], shared: int = 0
+    program: Program, memory: DeviceMemory, grid: Sequence[int], block: Sequence[int], arguments: Sequence[int | bytes], shared: int = 0
 ) -> None:
     """Run a kernel on all blocks of a grid; `PtxError` when it does what it must not. Sizes have up to three axes, x first. `shared` bytes
     of shared memory are the launch's.
@@ -59,11 +59,14 @@ def launch(
         for first in range(0, blocks, at_once):
             threads = Threads(program.layout, memory, grid, block, first, min(at_once, blocks - first), shared)
             for (name, width), value in zip(program.kernel.params.items(), arguments, strict=True):
-                threads.arguments[name] = np.frombuffer((int(value) & ((1 << 8 * width) - 1)).to_bytes(width, "little"), np.uint8)
+                data = value if isinstance(value, bytes) else (int(value) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+                if len(data) != width:
+                    raise PtxError(f"expected {width} bytes for '{name}' of kernel '{program.kernel.name}' but got {len(data)}")
+                threads.arguments[name] = np.frombuffer(data, np.uint8)
             _Turns(program, threads).run()
 
 
-def _check_launch(kernel: Kernel, grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[int]) -> None:
+def _check_launch(kernel: Kernel, grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[int | bytes]) -> None:
     name = kernel.name
     if len(arguments) != len(kernel.params):
         raise PtxError(f"expected {len(kernel.params)} arguments for kernel '{name}' but got {len(arguments)}")
@@ -87,6 +90,8 @@ class _Turns:
         self.together: int | None = 0
         self.place = np.zeros(threads.count, np.int64)
         self.waiting, self.ended = np.zeros(threads.count, bool), np.zeros(threads.count, bool)
+        # Those who wait for a phase of a barrier in shared memory, at their places; and how far barriers had come when all were asked.
+        self.parked, self.asked = np.zeros(threads.count, bool), -1
 
     def run(self) -> None:
         """Turns until all threads have ended."""
@@ -115,15 +120,36 @@ class _Turns:
         """A place and the threads that run from there: all of them, or those at the lowest place. None when all have ended."""
         if self.together is not None:
             return self.together, None
-        ready = ~(self.waiting | self.ended)
+        ready = ~(self.waiting | self.ended | self.parked)
         if not ready.any():
             if self.ended.all():
+                self._check_end()
                 return None
-            self._meet()
-            ready = ~self.ended
+            if self.parked.any():
+                self._wake()
+            else:
+                self._meet()
+            ready = ~(self.waiting | self.ended)
         at = int(self.place[ready].min())
         chosen = ready & (self.place == at)
         return at, None if chosen.all() else np.flatnonzero(chosen)
+
+    def _wake(self) -> None:
+        """No thread can go on: copies arrive, and those who wait for a phase ask again. An error where that is of no use."""
+        bulk = self.threads.bulk_state
+        bulk.deliver()
+        if bulk.turns == self.asked:
+            thread = int(np.flatnonzero(self.parked)[0])
+            instruction = self.program.kernel.code[int(self.place[thread])]
+            raise self._error(instruction, "waits for a phase that never ends: no thread of the block can go on", thread)
+        self.asked = bulk.turns
+        self.parked[:] = False
+
+    def _check_end(self) -> None:
+        """All threads have ended: nothing may be under way."""
+        bulk = self.threads.bulk
+        if bulk is not None and bulk.copies:
+            raise PtxError(f"kernel '{self.program.kernel.name}' ends with a copy under way, which nobody has waited for")
 
     def _located(self, fault: Fault, at: int, some: Any) -> PtxError:
         """A fault of memory, with the line and the thread."""
@@ -141,6 +167,9 @@ class _Turns:
         chosen = t.chosen(some)
         on = np.ones(len(chosen), bool) if guard is None else guard(t, some)
         word = instruction.parts[0]
+        if word == "mbarrier":
+            self._park(at, some)
+            return
         self.together = None
         if word == "bra":
             assert isinstance(instruction.operands[0], Symbol)
@@ -158,7 +187,7 @@ class _Turns:
         elif guard is not None:
             raise self._error(instruction, "expected a barrier without a condition", int(chosen[0]))
         elif some is None:
-            t.shared.pass_barrier(np.arange(t.count // t.block_size))
+            self._pass(np.arange(t.count // t.block_size))
             self.together = at + 1
         else:
             self.waiting[chosen] = True
@@ -178,5 +207,24 @@ class _Turns:
             if len(elsewhere):
                 line = code[int(places[block, elsewhere[0]]) - 1].line
                 raise self._error(barrier, f"divergent barrier: thread {int(elsewhere[0])} of the block waits at line {line}", thread)
-        self.threads.shared.pass_barrier(blocks)
+        self._pass(blocks)
         self.waiting[:] = False
+
+    def _pass(self, blocks: Any) -> None:
+        self.threads.shared.pass_barrier(blocks)
+        if self.threads.bulk is not None:
+            self.threads.bulk.join(blocks)
+
+    def _park(self, at: int, some: Any) -> None:
+        """A wait for a phase: who need not wait goes on."""
+        chosen = self.threads.chosen(some)
+        try:
+            is_over = self.program.waits[at](self.threads, some)
+        except Fault as fault:
+            raise self._located(fault, at, some) from None
+        if is_over.all() and some is None:
+            self.together = at + 1
+            return
+        self.together = None
+        self.place[chosen] = np.where(is_over, at + 1, at)
+        self.parked[chosen[~is_over]] = True

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.runtime.ptx.arithmetic import TYPES
+from polyreme.runtime.ptx.bulk import Bulk
 from polyreme.runtime.ptx.memory import BlockMemory, DeviceMemory
 from polyreme.runtime.ptx.parser import Address, Group, Instruction, Kernel, Operand, PtxError, Register, Variable
 
@@ -28,6 +29,8 @@ Write = Callable[["Threads", Any, Any], None]
 Step = Callable[["Threads", Any], None]
 
 WARP = 32
+# Where parameters lie, for whoever takes the address of one.
+PARAMETERS = 0x5000_0000_0000
 _STORAGE = {1: np.dtype("?"), 8: np.dtype("u1"), 16: np.dtype("u2"), 32: np.dtype("u4"), 64: np.dtype("u8")}
 
 
@@ -39,6 +42,12 @@ class Layout:
         self.kernel = kernel
         self.registers: dict[str, int] = {}
         self.offsets = {**BlockMemory(shared_variables(kernel), 0).offsets, **BlockMemory(kernel.local, 0).offsets}
+        at = PARAMETERS
+        for name, width in kernel.params.items():
+            self.offsets[name] = at
+            at += -(-width // 64) * 64
+        # Registers that hold sums of products (`warpgroups.py`).
+        self.sums = frozenset(r.name for i in kernel.code if i.op.startswith("wgmma.mma_async") for r in _registers(i.operands[:1]))
         self.granule = _granule(kernel)
         self._mentions: Counter[Register] = Counter()
 
@@ -89,6 +98,16 @@ def _registers(operands: Sequence[Operand]) -> Iterator[Register]:
             yield from _registers(operand.items)
 
 
+class Sums:
+    """One register of sums of products: of each thread the group of products that it is under way in (-1: none), and whether it was written
+    since the last fence.
+    """
+
+    def __init__(self, count: int):
+        self.group = np.full(count, -1, np.int64)
+        self.changed = np.ones(count, bool)
+
+
 class Threads:
     """The threads of `blocks` blocks from number `first` on: registers, memories, and who they are."""
 
@@ -118,6 +137,24 @@ class Threads:
         # memory, bytes).
         self.groups = np.zeros(self.count, np.int64)
         self.copies: list[tuple[Array, Array, Array, Array]] = []
+        # What only blocks of sm_90a have: made when the first of it is used; and of each register of sums what is under way in it.
+        self.bulk: Bulk | None = None
+        self.layout = layout
+        self.sums = {layout.registers[name]: Sums(self.count) for name in layout.sums}
+
+    @property
+    def bulk_state(self) -> Bulk:
+        """Barriers, copies and products."""
+        if self.bulk is None:
+            self.bulk = Bulk(self)
+        return self.bulk
+
+    def parameter(self, address: int, size: int) -> bytes:
+        """The bytes of a parameter whose address was taken."""
+        for name, data in self.arguments.items():
+            if self.layout.offsets[name] == address and len(data) >= size:
+                return data[:size].tobytes()
+        raise PtxError(f"expected a parameter of {size} bytes but got address {address:#x}")
 
     def chosen(self, some: Any) -> Array:
         """The numbers of the threads of a selection."""

@@ -20,6 +20,7 @@ from polyreme.runtime.ptx.arithmetic import TYPES
 from polyreme.runtime.ptx.operands import Place, items
 from polyreme.runtime.ptx.parser import Address, Number, Operand, Register, Symbol
 from polyreme.runtime.ptx.state import Array, Step, Threads
+from polyreme.runtime.ptx.warpgroups import make_copy_box
 
 
 def _space(place: Place, parts: list[str]) -> str:
@@ -37,6 +38,8 @@ def _located(t: Threads, some: Any, space: str, addresses: Array, size: int, wha
     if space == "local":
         return t.local.bytes, t.local.places(addresses, chosen, size, what)
     places = t.shared.places(addresses, t.block_of[chosen], size, what)
+    if t.bulk is not None:
+        t.bulk.touch(chosen, addresses, size, what, writes=note != "read")
     if note == "read":
         t.shared.note_read(places, size, t.number_of[chosen], what)
     elif note == "write":
@@ -117,6 +120,8 @@ def _make_atom(place: Place, parts: list[str], *operands: Operand) -> Step:
 
 def _make_cp(place: Place, parts: list[str], *operands: Operand) -> Step:
     word = ".".join(parts[1:3])
+    if parts[1:4] == ["async", "bulk", "tensor"]:
+        return make_copy_box(place, parts, *operands)
     if word == "async.commit_group":
         return _commit
     if word == "async.wait_all":

@@ -96,6 +96,8 @@ def _make_ldmatrix(place: Place, parts: list[str], result: Operand, source: Oper
         asked = warps[:, : 8 * count].reshape(-1)
         rows = where(t, some).reshape(-1, WARP)[:, : 8 * count].reshape(-1)
         places = t.shared.places(rows, t.block_of[asked], 16, "a load")
+        if t.bulk is not None:
+            t.bulk.touch(asked, rows, 16, "a load", writes=False)
         t.shared.note_read(places, 16, t.number_of[asked], "a load")
         tiles = t.shared.bytes.view("u2")[(places // 2)[:, None] + np.arange(8)].reshape(len(warps), count, 8, 8)
         tiles = np.ascontiguousarray(tiles.swapaxes(2, 3) if transpose else tiles)

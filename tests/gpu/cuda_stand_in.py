@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
-from polyreme.runtime.gpu import graphs
+from polyreme.runtime.gpu import graphs, tensor_maps
 from polyreme.runtime.gpu.drivers import EmulatedDriver
+from polyreme.runtime.ptx.tensor_map import MAP_BYTES, TensorMap
+
+
+def format_of(args: Any) -> str:
+    """What pycuda must be told of arguments: tensor maps, then numbers."""
+    return "".join(f"{len(a)}s" if isinstance(a, bytes) else "q" for a in args)
 
 
 class CudaStandIn:
@@ -28,7 +34,9 @@ class CudaStandIn:
         monkeypatch.setitem(sys.modules, "pycuda", package)
         monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
         self._functions = {name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._called(name)) for name, types in graphs.SIGNATURES.items()}
+        maps = {name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._called(name)) for name, types in tensor_maps.SIGNATURES.items()}
         monkeypatch.setattr(graphs, "load_library", lambda: SimpleNamespace(**self._functions))
+        monkeypatch.setattr(tensor_maps, "load_library", lambda: SimpleNamespace(**maps))
 
     # --- pycuda
 
@@ -64,7 +72,7 @@ class CudaStandIn:
 
             def prepared_call(self, grid: Any, block: Any, *args: int, shared_size: int = 0) -> None:
                 stand_in.calls["launch"] += 1
-                assert self.arg_format == "q" * len(args) and not stand_in.recorded
+                assert self.arg_format == format_of(args) and not stand_in.recorded
                 device.launch(self.kernel, grid, block, args, shared_size)
 
             def set_attribute(self, attribute: str, value: int) -> None:
@@ -73,7 +81,7 @@ class CudaStandIn:
 
             def prepared_async_call(self, grid: Any, block: Any, stream: Stream, *args: int, shared_size: int = 0) -> None:
                 stand_in.calls["recorded launch"] += 1
-                assert self.arg_format == "q" * len(args) and stream.flags == 1, "a stream that does not wait for the default one"
+                assert self.arg_format == format_of(args) and stream.flags == 1, "a stream that does not wait for the default one"
                 stand_in.recorded[stream.handle].append((self.kernel, grid, block, args, shared_size))
 
         class Module:
@@ -114,6 +122,16 @@ class CudaStandIn:
             return 0
 
         return call
+
+    def _cuTensorMapEncodeTiled(
+        self, place: int, dtype: int, axes: int, address: int, sizes: Any, strides: Any, box: Any, steps: Any, *modes: int
+    ) -> None:
+        assert place % 64 == 0 and list(steps[:axes]) == [1] * axes and all(n % 2 == 0 for n in strides[: axes - 1])
+        # No interleaving, a permutation of 128 bytes, L2 lines of 256 bytes, zeros outside.
+        assert modes == (0, 3, 3, 0)
+        elements = [n // 2 for n in strides[: axes - 1]]
+        made = TensorMap({6: "f16", 9: "bf16"}[dtype], tuple(sizes[:axes]), tuple(elements), tuple(box[:axes]))
+        ctypes.memmove(place, made.bytes_at(address), MAP_BYTES)
 
     def _new(self, place: Any, launches: list[Any]) -> None:
         place[0] = handle = 1 + max(self.kept, default=0)

@@ -17,6 +17,7 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.emit.ptx.emit_module import PtxModule, emit_ptx
 from polyreme.lowering.machines.targets import find_target
 from polyreme.runtime.gpu.drivers import Driver, open_driver
+from polyreme.runtime.ptx.tensor_map import TensorMap
 
 Array = np.ndarray[Any, Any]
 
@@ -45,12 +46,12 @@ func @main({args}) {{
     return module
 
 
-def ptx_of(module: Module, sm: int = 80) -> PtxModule:
+def ptx_of(module: Module, sm: int | str = 80) -> PtxModule:
     """The PTX of the module's kernels for a compute capability."""
     return emit_ptx(module, find_target(f"cuda:sm_{sm}"))
 
 
-def run_on(driver: Driver, module: Module, inputs: Sequence[Array], outputs: Sequence[Array], sm: int = 80) -> list[Array]:
+def run_on(driver: Driver, module: Module, inputs: Sequence[Array], outputs: Sequence[Array], sm: int | str = 80) -> list[Array]:
     """The outputs after `main`'s launches on a device; `outputs` are what their memory holds before."""
     code = ptx_of(module, sm)
     loaded = driver.load_module(code.ptx)
@@ -70,10 +71,14 @@ def run_on(driver: Driver, module: Module, inputs: Sequence[Array], outputs: Seq
             if isinstance(op, kernel.Launch):
                 known = code.kernels[op.callee.name]
                 places = [addresses[main.args.index(v)] for v in op.operands]
+                maps = [
+                    driver.tensor_map(TensorMap(str(m.dtype), m.sizes, m.strides, m.box), places[m.argument] + 2 * m.start)
+                    for m in known.maps
+                ]
                 with with_sizes(sizes):
                     grid = resolve_all(op.grid)
                 function = loaded.function(known.symbol, known.launch_bytes)
-                driver.launch(function, grid, op.block, [*places, *(sizes[s] for s in known.sizes)], known.launch_bytes)
+                driver.launch(function, grid, op.block, [*maps, *places, *(sizes[s] for s in known.sizes)], known.launch_bytes)
         driver.synchronize()
         results = [a.copy() for a in arrays[len(inputs) :]]
         for address, result in zip(addresses[len(inputs) :], results, strict=True):
@@ -84,7 +89,7 @@ def run_on(driver: Driver, module: Module, inputs: Sequence[Array], outputs: Seq
     return results
 
 
-def run_emulated(module: Module, inputs: Sequence[Array], outputs: Sequence[Array], sm: int = 80) -> list[Array]:
+def run_emulated(module: Module, inputs: Sequence[Array], outputs: Sequence[Array], sm: int | str = 80) -> list[Array]:
     return run_on(open_driver("gpu-emulated"), module, inputs, outputs, sm)
 
 
@@ -93,6 +98,6 @@ def meaning(module: Module, inputs: Sequence[Array], outputs: Sequence[Array]) -
     return evaluate(module, [np.array(a) for a in (*inputs, *outputs)])
 
 
-def both(module: Module, inputs: Sequence[Array], outputs: Sequence[Array], sm: int = 80) -> tuple[list[Array], list[Array]]:
+def both(module: Module, inputs: Sequence[Array], outputs: Sequence[Array], sm: int | str = 80) -> tuple[list[Array], list[Array]]:
     """(what the emulated device gives, what the ops mean)."""
     return run_emulated(module, inputs, outputs, sm), meaning(module, inputs, outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -45,9 +46,9 @@ def _on_the_cpu_afterwards():
     paddle.set_device("cpu")
 
 
-def artifact():
+def artifact(target="cuda:sm_80"):
     paddle.seed(1)
-    return compile_module(paddle.inspect(Net(), SPEC).module, find_target("cuda:sm_80")).artifact
+    return compile_module(paddle.inspect(Net(), SPEC).module, find_target(target)).artifact
 
 
 # --- devices
@@ -82,7 +83,7 @@ def test_targets_by_capability():
     assert {sm: gpu_target(sm).sm for sm in own} == own
     with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
         gpu_target(70)
-    names = {"sm_87": "sm_86", "sm_89": "sm_86", "sm_90a": "sm_90", "sm_100": "sm_90", "sm_120": "sm_86"}
+    names = {"sm_87": "sm_86", "sm_89": "sm_86", "sm_90a": "sm_90a", "sm_100": "sm_90", "sm_120": "sm_86"}
     assert {name: find_target(f"cuda:{name}").name for name in names} == {name: f"cuda:{found}" for name, found in names.items()}
     with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
         find_target("cuda:sm_70")
@@ -95,6 +96,11 @@ def test_an_artifact_for_a_newer_device_is_an_error_that_says_so():
     older.sm = 75
     with pytest.raises(ArtifactError, match=r"expected a GPU of compute capability 8\.0 or newer for '\w+' but 'numpy' has 7\.5"):
         load(artifact(), older)
+    newer = EmulatedDriver()
+    newer.sm = 100
+    load(artifact(), newer)
+    with pytest.raises(ArtifactError, match=r"expected a GPU of compute capability 9\.0 and no other for '\w+' but 'numpy' has 10\.0"):
+        load(artifact("cuda:sm_90a"), newer)
 
 
 def test_memory_that_is_not_enough_is_an_error_that_says_what_holds_it(monkeypatch):
@@ -225,6 +231,13 @@ def test_timings_are_of_the_kernels_of_each_call():
         made.timings([])
 
 
+def _with_map(place, value, plan):
+    """A tensor map in the first launch, with another value in one of its fields."""
+    fields = ["buffer", 0, "bf16", 0, [64, 8], [64], [64, 8]]
+    fields[place] = value
+    plan["launches"][0]["maps"] = [fields]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -238,6 +251,27 @@ def test_timings_are_of_the_kernels_of_each_call():
         (lambda p: p["launches"][0].update(shared=True), "bytes of shared memory in launch 0 but got True"),
         (lambda p: p["launches"][0].update(shared=1 << 20), "bytes of shared memory in launch 0 but got 1048576"),
         (lambda p: p["launches"][0].update(shared="N"), "bytes of shared memory in launch 0 but got 'N'"),
+        *(
+            (partial(_with_map, place, value), message)
+            for place, value, message in (
+                (0, "size", "expected memory \\(buffer, arena\\) for a tensor map of launch 0"),
+                (0, "stack", "expected a kind"),
+                (1, 99, "expected the number of one of"),
+                (2, "f32", "expected bf16 or f16 as the element type of a tensor map of launch 0 but got 'f32'"),
+                (3, "Q", "tensor map of launch 0"),
+                (3, -8, "expected a size"),
+                (4, [64], "from 2 to 5 axes"),
+                (4, [64, "Q"], "tensor map of launch 0"),
+                (5, [64, 64], "from 2 to 5 axes"),
+                (5, [None], "expected a size"),
+                (6, [64, 257], "boxes of 1 to 256 elements .* but got 257"),
+                (6, [64, True], "but got True"),
+                (6, [64], "from 2 to 5 axes"),
+                (6, 64, "to be a list"),
+            )
+        ),
+        (lambda p: p["launches"][0].update(maps=[["buffer", 0]]), "expected a kind, a value, an element type, a start"),
+        (lambda p: p["launches"][0].update(maps={}), "to be a list"),
     ],
 )
 def test_a_wrong_plan_is_refused(change, message):

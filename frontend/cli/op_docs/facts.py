@@ -18,7 +18,7 @@ import numpy as np
 from polyreme.dialects import kernel
 from polyreme.dialects.dist import with_group
 from polyreme.dialects.host import Call, with_functions
-from polyreme.dialects.kernel import grid
+from polyreme.dialects.kernel import grid, warpgroups
 from polyreme.dialects.kernel.lockstep import WARP, run_grid
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op
@@ -177,11 +177,12 @@ class OpFacts:
             return self._run_in_ranks()
         inputs = _inputs(self.func, 0)
         before = [x.copy() for x in inputs]
-        if self.cls.__module__ == grid.__name__ and self.cls is not kernel.Launch:
+        threads = {grid.__name__: WARP, warpgroups.__name__: warpgroups.WARPGROUP}.get(self.cls.__module__)
+        if threads is not None and self.cls is not kernel.Launch:
             made: list[Any] = []
             # All threads run it on the same buffers; the last one to end is the first one.
-            run_grid((1,), (WARP,), lambda: made.append(self._evaluate(inputs)), "example")
-            return self._as_run(before, inputs, made[-1], f"by each thread of a block of {WARP}; what thread 0 gets")
+            run_grid((1,), (threads,), lambda: made.append(self._evaluate(inputs)), "example")
+            return self._as_run(before, inputs, made[-1], f"by each thread of a block of {threads}; what thread 0 gets")
         with with_functions({0: lambda arrays: [arrays[0][:SIZE]]}):
             results = evaluate(self.func, inputs)
         where = f"with a function number 0 that keeps the first {SIZE} rows" if self.cls is Call else ""

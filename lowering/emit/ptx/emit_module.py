@@ -2,6 +2,8 @@
 
 `main` stays on the host; every function that one of its launches names becomes a `.entry`. Its parameters are the kernel's arguments in
 order (buffers as device addresses, index values as 64-bit integers), then, as 64-bit integers, the sizes that the kernel mentions, by name.
+In front of them stand the tensor maps that it needs (`warpgroups.py`), of 128 bytes each.
+
 A kernel of a `main` that is for many sets of arguments takes a table in their place, and its rows: row by row the first block of a set,
 then what the kernel would take for it, all as 64-bit integers. Each block looks for the row that it belongs to.
 
@@ -30,6 +32,7 @@ from polyreme.lowering.emit.llvm.scalar_functions import power_definition
 from polyreme.lowering.emit.llvm.text import Lane, comment_text, symbol_text
 from polyreme.lowering.emit.ptx.device_math import library
 from polyreme.lowering.emit.ptx.grid import BLOCK_ID, DYNAMIC, DYNAMIC_ALIGN, GLOBAL, GRID, GridEmitter, shared_size
+from polyreme.lowering.emit.ptx.warpgroups import MAP_PARAMETER, BoxMap, maps_of
 from polyreme.lowering.machines.gpu import STATIC_SHARED_BYTES
 from polyreme.lowering.machines.ptx import check_text, require
 from polyreme.lowering.machines.targets import GpuTarget, Target
@@ -42,7 +45,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$]")
 @dataclass(frozen=True)
 class PtxKernel:
     """What a launch needs to know: the entry's name, the sizes it takes after its arguments, its shared memory and its largest block.
-    `dynamic` says that the launch gives the shared memory.
+    `dynamic` says that the launch gives the shared memory. `maps` are the tensor maps that it takes in front of its arguments.
     """
 
     symbol: str
@@ -50,6 +53,7 @@ class PtxKernel:
     shared_bytes: int
     threads: int
     dynamic: bool = False
+    maps: tuple[BoxMap, ...] = ()
 
     @property
     def launch_bytes(self) -> int:
@@ -128,9 +132,12 @@ def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]
     # PTX has fewer characters in names than LLVM.
     symbol = emission.symbols[func.sym_name] = emission.unique(_NOT_IN_NAMES.sub("_", symbol_text(func.sym_name))).replace(".", "_")
     many = emission.main.many
-    emitter = GridEmitter(emission, symbol, "i32" if small and not many else "i64")
+    emitter = GridEmitter(emission, symbol, "i32" if small and not many else "i64", func)
     allocs = [op for op in func.walk() if isinstance(op, kernel.Alloc) and op.space == "shared"]
-    emitter.dynamic = sum(map(shared_size, allocs)) > STATIC_SHARED_BYTES
+    # Tiles that boxes are copied to begin at multiples of 1024, as dynamic shared memory does.
+    emitter.dynamic = sum(map(shared_size, allocs)) > STATIC_SHARED_BYTES or bool(maps_of(func))
+    if many and maps_of(func):
+        raise PolyremeError(f"expected no tensor maps in '{symbol}', which is for many sets of arguments", func.location, code="E0408")
     sizes = sorted({s for op in func.walk() if isinstance(op, kernel.Size) for s in symbols(op.value)})
     params = _table(emitter, func, sizes) if many else _parameters(emitter, func, sizes, facts)
     emitter.run_block(func.block)
@@ -139,12 +146,15 @@ def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str]
     head = f"define ptx_kernel void @{symbol}({', '.join(params)}) #maxntid{threads} {{"
     emission.functions.append("\n".join([comment, head, "entry:", *code.entry, *code.lines, "}"]))
     shared.extend(emitter.shared)
-    return PtxKernel(symbol, tuple(sizes), emitter.shared_bytes, threads, emitter.dynamic)
+    return PtxKernel(symbol, tuple(sizes), emitter.shared_bytes, threads, emitter.dynamic, tuple(emitter.maps))
 
 
 def _parameters(emitter: GridEmitter, func: Func, sizes: Sequence[str], facts: Facts) -> list[str]:
-    """The parameters of a kernel: its arguments, and the sizes that it mentions."""
+    """The parameters of a kernel: its tensor maps, its arguments, and the sizes that it mentions."""
     params = []
+    for i, found in enumerate(maps_of(func)):
+        emitter.maps[found] = emitter.code.name(f"map{i}")
+        params.append(f"{MAP_PARAMETER} {emitter.maps[found]}")
     for i, arg in enumerate(func.args):
         name = emitter.code.name(symbol_text(arg.name or "arg"))
         if isinstance(arg.type, BufferType):

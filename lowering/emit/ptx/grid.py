@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme.dialects import kernel
+from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
@@ -19,6 +20,7 @@ from polyreme.lowering.emit.llvm.function import Emission, FunctionEmitter, scal
 from polyreme.lowering.emit.llvm.ops import OPS
 from polyreme.lowering.emit.llvm.scalar_functions import memory_element
 from polyreme.lowering.emit.llvm.text import Lane, join
+from polyreme.lowering.emit.ptx.warpgroups import WARPGROUPS, BoxMap, map_of
 from polyreme.lowering.machines.gpu import UNROLLED_ROUNDS
 from polyreme.lowering.machines.memory import LINE_BYTES
 from polyreme.lowering.machines.ptx import require
@@ -37,14 +39,21 @@ class GridEmitter(FunctionEmitter):
 
     target: GpuTarget
 
-    def __init__(self, module: Emission, name: str, index: str):
+    def __init__(self, module: Emission, name: str, index: str, func: Func):
         super().__init__(module, name)
+        self.func = func
         self.index = index
         self.shared: list[str] = []
         self.shared_bytes = 0
         # Whether the launch says how much shared memory there is.
         self.dynamic = False
         self.sizes: dict[str, Lane] = {}
+        # The names of the tensor maps that the kernel takes.
+        self.maps: dict[BoxMap, str] = {}
+
+    def map_of(self, op: kernel.CopyBox) -> str:
+        """The address of the tensor map that a copy needs."""
+        return f"ptr {self.maps[map_of(self.func, op)]}"
 
     def read_size(self, name: str) -> Lane:
         return self.sizes[name]
@@ -275,4 +284,5 @@ GRID: dict[type[Op], Any] = {
     kernel.CopyAsync: _emit_copy_async,
     kernel.CopyCommit: _emit_copy_commit,
     kernel.CopyWait: _emit_copy_wait,
+    **WARPGROUPS,
 }
