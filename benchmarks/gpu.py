@@ -41,6 +41,8 @@ class Case(NamedTuple):
     bytes: float = 0.0
     dtype: str = "float32"
     within: float = 1e-4
+    # What ours is compiled for; by default what the device runs best.
+    target: str = ""
 
 
 def elementwise(ours: str, torch: str) -> Case:
@@ -51,7 +53,7 @@ def rows(ours: str, torch: str, count: int = 16384, width: int = 4096, kept: boo
     return Case(ours, torch, {"x": (count, width)}, bytes=(2 if kept else 1) * 4 * count * width)
 
 
-def matmul(m: int, k: int, n: int, dtype: str = "float32") -> Case:
+def matmul(m: int, k: int, n: int, dtype: str = "float32", target: str = "") -> Case:
     return Case(
         "paddle.matmul(x, y)",
         "torch.matmul(x, y)",
@@ -59,6 +61,7 @@ def matmul(m: int, k: int, n: int, dtype: str = "float32") -> Case:
         2.0 * m * k * n,
         dtype=dtype,
         within=1e-4 if dtype == "float32" else 2e-2,
+        target=target,
     )
 
 
@@ -85,7 +88,16 @@ CASES = {
     "matmul 1024": matmul(1024, 1024, 1024),
     "matmul 4096": matmul(4096, 4096, 4096),
     "matmul 2048x768x3072": matmul(2048, 768, 3072),
+    # On an H100 by warpgroups, and by `mma`, which other devices have, too.
     "matmul 4096, bfloat16": matmul(4096, 4096, 4096, "bfloat16"),
+    "matmul 4096, bfloat16, by mma": matmul(4096, 4096, 4096, "bfloat16", "cuda:sm_90"),
+    "matmul 8192, bfloat16": matmul(8192, 8192, 8192, "bfloat16"),
+    "matmul 8192, bfloat16, by mma": matmul(8192, 8192, 8192, "bfloat16", "cuda:sm_90"),
+    "matmul 4096, float16": matmul(4096, 4096, 4096, "float16"),
+    "matmul 2048x768x3072, bfloat16": matmul(2048, 768, 3072, "bfloat16"),
+    "matmul 2048x768x3072, bfloat16, by mma": matmul(2048, 768, 3072, "bfloat16", "cuda:sm_90"),
+    "matmul 128x4096x4096, bfloat16": matmul(128, 4096, 4096, "bfloat16"),
+    "matmul 128x4096x4096, bfloat16, by mma": matmul(128, 4096, 4096, "bfloat16", "cuda:sm_90"),
     "conv2d 3x3, 32x64x56x56": convolution(32, 64, 56, 64, 3),
     "conv2d 3x3, 32x512x7x7": convolution(32, 512, 7, 512, 3),
     "conv2d 1x1, 32x256x56x56": convolution(32, 256, 56, 64, 1),
@@ -115,20 +127,20 @@ def draw(case: Case) -> dict[str, Array]:
         import ml_dtypes
 
         return {name: array.astype(ml_dtypes.bfloat16) for name, array in made.items()}
-    return made
+    return {name: array.astype(case.dtype) for name, array in made.items()}
 
 
 # --- the libraries: each gives results to compare, and turns
 
 
-def polyreme_turn(module: Any, arrays: Sequence[Array], driver: Any) -> tuple[list[Array], Turn, float]:
+def polyreme_turn(module: Any, arrays: Sequence[Array], driver: Any, target: str = "") -> tuple[list[Array], Turn, float]:
     """Results, turns, and the seconds that compiling took."""
     from polyreme.lowering.link.artifact import load
-    from polyreme.lowering.machines.targets import gpu_target
+    from polyreme.lowering.machines.targets import find_target, gpu_target
     from polyreme.lowering.pipeline import compile_module
 
     start = time.perf_counter()
-    executable = load(compile_module(module, gpu_target(driver.sm)).artifact, driver)
+    executable = load(compile_module(module, find_target(target) if target else gpu_target(driver.sm)).artifact, driver)
     seconds = time.perf_counter() - start
     return executable.run(arrays), partial(executable.timings, arrays), seconds
 
@@ -213,11 +225,18 @@ def difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
 
 
 def measure(
-    name: str, made: tuple[Any, ...], within: float, driver: Any, rounds: int, seconds: float, rate: Callable[[float], str]
+    name: str,
+    made: tuple[Any, ...],
+    within: float,
+    driver: Any,
+    rounds: int,
+    seconds: float,
+    rate: Callable[[float], str],
+    target: str = "",
 ) -> list[str]:
     """A row of the table."""
     module, arrays, function, tensors = made
-    results, ours, compiled = polyreme_turn(module, arrays, driver)
+    results, ours, compiled = polyreme_turn(module, arrays, driver, target)
     expected, theirs = torch_turn(function, tensors)
     gap = difference(results, expected)
     if gap > within:
@@ -282,6 +301,7 @@ def main() -> None:
 
     import torch
 
+    from polyreme.lowering.machines.targets import find_target
     from polyreme.runtime.gpu.drivers import open_driver
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -292,10 +312,12 @@ def main() -> None:
     lines = ceilings(options.turn)
     for name in options.cases or [*CASES, *networks]:
         if name in CASES:
-            made, within, rate = of_case(CASES[name]), CASES[name].within, rate_of(CASES[name])
+            if CASES[name].target and find_target(CASES[name].target).sm > driver.sm:
+                continue
+            made, within, rate, target = of_case(CASES[name]), CASES[name].within, rate_of(CASES[name]), CASES[name].target
         else:
-            made, within, rate = of_network(*networks[name]), 1e-3, lambda _: ""
-        lines.append(measure(name, made, within, driver, options.rounds, options.turn, rate))
+            made, within, rate, target = of_network(*networks[name]), 1e-3, lambda _: "", ""
+        lines.append(measure(name, made, within, driver, options.rounds, options.turn, rate, target))
         print("| " + " | ".join(lines[-1]) + " |", flush=True)
     text = f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n\n" + table(head, lines)
     print("\n" + text)

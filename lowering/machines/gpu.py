@@ -73,6 +73,22 @@ FLOATS = Multiplier(
 FLOATS_OF_WINDOWS = replace(
     FLOATS, tiles=tuple(replace(r, tile=replace(r.tile, depth=8)) if max(r.tile.rows, r.tile.columns) == 128 else r for r in FLOATS.tiles)
 )
+# --- warpgroups of sm_90a
+
+# Threads of a warpgroup, and what one `wgmma` has: rows, and steps of the depth.
+WARPGROUP, WGMMA_ROWS, WGMMA_DEPTH = 4 * WARP, 64, 16
+# Elements of 16 bits in a line of the tiles that `wgmma` reads, and elements at multiples of which everything lies of an array of boxes.
+TILE_LINE, WHOLE_PIECE = 64, 8
+# Rows and columns of a block, and the most stages of tiles that it goes through.
+WGMMA_TILES = ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64))
+MOST_STAGES = 8
+# Bytes of shared memory that are left for barriers.
+BARRIER_BYTES = 1 << 10
+# Registers of a thread that copies, and of one that multiplies, where two warpgroups multiply: together no more than there are.
+COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
+
+# --- devices
+
 # Shared memory that a kernel has without asking for more when it is launched.
 STATIC_SHARED_BYTES = 48 << 10
 # Registers are given to a warp in so many at a time, and shared memory to a block; each block has so much of it beside its own.
@@ -84,7 +100,8 @@ class GpuDevice:
     """A device as its maker describes it, the most usual one of its compute capability. Rates are per cycle.
 
     `shared_block` and `shared_bytes` are the most shared memory of a block and of a multiprocessor. `mma_16`, `mma_tf32` and `fma` count
-    multiplications of one multiprocessor: of 16-bit floats and of tf32 by the instruction `mma`, and of float32. `l2_rate` and
+    multiplications of one multiprocessor: of 16-bit floats and of tf32 by the instruction `mma`, and of float32;
+    `wgmma_16` of 16-bit floats by warpgroups. `l2_rate` and
     `memory_rate` are bytes of the whole device.
     """
 
@@ -104,6 +121,7 @@ class GpuDevice:
     blocks: int = 32
     registers: int = 65536
     shared_rate: int = 128
+    wgmma_16: int = 0
 
     def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:
         """Blocks that a multiprocessor holds, of so many threads with so many registers each, and so many bytes of shared memory."""
@@ -121,7 +139,7 @@ GPU_DEVICES = {
         GpuDevice(80, "A100", 108, 1.41, 163 << 10, 164 << 10, 1024, 512, 64, 40 << 20, 5120, 1446),
         GpuDevice(86, "A10", 72, 1.69, 99 << 10, 100 << 10, 512, 256, 128, 6 << 20, 1536, 354, threads=1536, blocks=16),
         # `mma` reaches five eighths of what `wgmma` does.
-        GpuDevice(90, "H100", 132, 1.75, 227 << 10, 228 << 10, 1280, 640, 128, 50 << 20, 5120, 1909),
+        GpuDevice(90, "H100", 132, 1.75, 227 << 10, 228 << 10, 1280, 640, 128, 50 << 20, 5120, 1909, wgmma_16=2048),
     )
 }
 # Devices for workstations that are newer than a row with more shared memory.

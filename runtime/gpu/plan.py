@@ -116,6 +116,8 @@ class GpuPlan:
             raise ArtifactError(f"expected true or false for 'many' but got {top['many']!r:.100}")
         if top["many"] and any(len(launch.grid) > 1 for launch in launches):
             raise ArtifactError("expected launches for many sets of arguments to have grids of one axis")
+        if top["many"] and any(launch.maps for launch in launches):
+            raise ArtifactError("expected launches for many sets of arguments to have no tensor maps")
         return GpuPlan(launches, arena, top["many"])
 
 

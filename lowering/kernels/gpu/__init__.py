@@ -11,8 +11,19 @@ from polyreme.lowering.kernels.gpu.reductions import build_rows
 from polyreme.lowering.kernels.gpu.tensor_core import build_tensor_core, build_widened
 from polyreme.lowering.kernels.gpu.tiles import build_product
 from polyreme.lowering.kernels.gpu.transposes import build_transposes
+from polyreme.lowering.kernels.gpu.warpgroups import build_warpgroups
 
 __all__ = ["GPU_BUILDERS"]
 
 # Who makes the kernels of a root: the first one that takes it; the last one takes all.
-GPU_BUILDERS = (build_flash, build_tensor_core, build_widened, build_product, build_draws, build_rows, build_transposes, build_elements)
+GPU_BUILDERS = (
+    build_flash,
+    build_warpgroups,
+    build_tensor_core,
+    build_widened,
+    build_product,
+    build_draws,
+    build_rows,
+    build_transposes,
+    build_elements,
+)

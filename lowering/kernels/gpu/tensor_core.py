@@ -103,6 +103,20 @@ def write_mma(found: MmaProblem, chosen: MmaSchedule) -> KernelPlan:
     return plan_of_copies(found.turned, found.request, plan_product(found.product, chosen, chosen.parts, MmaProduct))
 
 
+def in_groups(made: TiledProduct, group: int) -> list[Index]:
+    """The place of a block: blocks go down `group` rows of tiles, then to the next column of tiles, and so on."""
+    code, (rows, columns) = made.code, made.tiles
+    if group == 1:
+        return TiledProduct.place_of_block(made)
+    *around, flat = code.split(made.kernel.block_id(), [*made.p.shape(made.p.batch), rows * columns])
+    group_of = code.div(flat, columns * group)
+    first = code.mul(group_of, group)
+    height = code.min(code.sub(rows, first), group)
+    within = code.sub(flat, code.mul(group_of, columns * group))
+    column = code.div(within, height)
+    return [*around, code.add(first, code.sub(within, code.mul(column, height))), column]
+
+
 class MmaProduct(TiledProduct):
     """Writes the kernel of a product on tensor cores."""
 
@@ -113,18 +127,7 @@ class MmaProduct(TiledProduct):
         return True
 
     def place_of_block(self) -> list[Index]:
-        """Blocks go down `group` rows of tiles, then to the next column of tiles, and so on."""
-        code, (rows, columns), group = self.code, self.tiles, self.tile.group
-        shape = self.p.shape(self.p.batch)
-        if group == 1:
-            return super().place_of_block()
-        *around, flat = code.split(self.kernel.block_id(), [*shape, rows * columns])
-        group_of = code.div(flat, columns * group)
-        first = code.mul(group_of, group)
-        height = code.min(code.sub(rows, first), group)
-        within = code.sub(flat, code.mul(group_of, columns * group))
-        column = code.div(within, height)
-        return [*around, code.add(first, code.sub(within, code.mul(column, height))), column]
+        return in_groups(self, self.tile.group)
 
     # --- how tiles lie in shared memory
 

@@ -158,6 +158,11 @@ class TiledProduct:
             hi = code.min(code.add(lo, steps), self.k)
         buffers = self.kernel.buffers[: len(p.request.func.args)]
         self.buffers = dict(zip(p.request.func.args, buffers, strict=True))
+        self.make(lo, hi)
+        return self.kernel.finish()
+
+    def make(self, lo: Index, hi: Index) -> None:
+        """Write what a block does: the sums over [lo, hi) of the depth, and where they go."""
         left, right = self._fillers(copies=True)
         stages = self.stages(left, right)
         if stages == 1:
@@ -165,7 +170,6 @@ class TiledProduct:
         left.take_memory(stages)
         right.take_memory(stages)
         self.write(self.with_copies(left, right, lo, hi, stages) if stages > 1 else self._with_registers(left, right, lo, hi))
-        return self.kernel.finish()
 
     def place_of_block(self) -> list[Index]:
         """Which of the batch a block is for, and which rows and columns of tiles."""
