@@ -297,7 +297,8 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
 
 
 def _gpu_passes(target: Target, prepare: str) -> list[PassLike]:
-    """The same for a GPU. Threads run along rows of pixels in their own order, pads are never written, and no kernel loops over steps or multiplies bytes.
+    """The same for a GPU. Threads run along rows of pixels in their own order, pads are never written, and no kernel loops over steps or
+    multiplies bytes.
     """
     return [
         nn_to_tensor,
