@@ -343,7 +343,7 @@ class Mma(Op):
     warp.
 
     k is 16 for bf16 and f16 (8, 4 and 4 elements per lane) and 8 for float32, of which only the tf32 part is read (4, 2 and 4 elements).
-    Lane 4g + t holds c[g][2t], c[g][2t+1], c[g+8][2t], c[g+8][2t+1]; `fragment_positions` has all of it. Sums are float32, their order open.
+    Lane 4g + t holds c[g][2t], c[g][2t+1], c[g+8][2t], c[g+8][2t+1]; `fragment_positions` has all of it. Sums are float32, in any order.
 
         %d = kernel.mma %a, %b, %c : vector<4xf32>      // %a: vector<8xbf16>, %b: vector<4xbf16>, %c: vector<4xf32>
     """
