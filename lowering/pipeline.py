@@ -123,12 +123,15 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
     if target.code == "ptx":
         from polyreme.lowering.kernels.gpu import GPU_BUILDERS
 
-        return GPU_BUILDERS
-    if config.tunes() and target == host():
-        from polyreme.lowering.link.tune import tuned
+        found: tuple[KernelBuilder, ...] = GPU_BUILDERS
+    else:
+        found = BUILDERS
+    if config.tunes():
+        from polyreme.lowering.link.tune import tuned, tuning_driver
 
-        return tuple(tuned(build) if isinstance(build, Way) else build for build in BUILDERS)
-    return BUILDERS
+        if target == host() or tuning_driver(target) is not None:
+            return tuple(tuned(build) if isinstance(build, Way) else build for build in found)
+    return found
 
 
 def _to_kernels(target: Target, prepare: str, watch: Watch | None = None, progress: Progress | None = None) -> TensorToKernel:

@@ -24,7 +24,8 @@ class Way:
     an instance of `schedule`, or None where other ways are estimated to be faster. `write` makes the plan; `fits` raises `ScheduleError`
     for a schedule that the root cannot be computed by. `function` is the name that it is called by, if that is another one.
 
-    `refusal` says why `choose` answers None. `others` are further schedules that fit a root, what differs least from the chosen one first:
+    `estimate` is what a schedule is estimated to take, in cycles, where the plan's kernels do not tell: on a GPU. `refusal` says why
+    `choose` answers None. `others` are further schedules that fit a root, what differs least from the chosen one first:
     they are timed by who tunes, and shown beside it.
     """
 
@@ -37,6 +38,7 @@ class Way:
     function: str = ""
     refusal: Callable[[Any], str] = lambda found: "estimated to be slower than others, or forbidden"
     others: Callable[[Any], Iterable[Any]] = lambda found: ()
+    estimate: Callable[[Any, Any], float] | None = None
 
     @property
     def __name__(self) -> str:

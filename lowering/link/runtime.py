@@ -10,6 +10,7 @@ from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.checksum import SUM_LANES, weights_sum
 from polyreme.runtime.cpu import ASK_FOR_TILES, check_runs_here
 from polyreme.runtime.draft import Draft
+from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.files import is_device, write_atomically
 from polyreme.runtime.gpu.executable import GpuExecutable
@@ -47,7 +48,7 @@ __all__ = [
     "PARTS",
     "POOL_FUNCTIONS", "SUM_LANES", "WEIGHTS_HEADER", "Argument", "Artifact", "BodySpec", "Cache", "ConstantSpec", "Draft", "Executable",
     "GpuExecutable", "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec", "Manifest", "MapSpec", "ModelFunctions", "Piece", "Pieces", "Pool",
-    "PoolFunctions", "LookSpec", "RangeSpec", "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of",
+    "PoolFunctions", "LookSpec", "RangeSpec", "RuntimeFault", "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of",
     "cache_in", "check_runs_here", "constants_of", "cuda_for", "cuda_text", "device_of",
     "digest_of", "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared", "native_text", "process_pool", "weights_header",
     "version_of", "weights_sum", "with_shared_code", "write_atomically",

@@ -1,8 +1,9 @@
 """Tuning: the first candidates of a root are timed once, and the answer is kept in the cache, with the objects.
 
 Off by default: estimates are close on the machines that they were fitted on, and timings differ from run to run. `POLYREME_TUNE=1` turns it
-on for code that is made for this machine, for every way that has several schedules for a root (`Way.others`). Tiles do not change a result,
-since the order of additions is the same; of Winograd's algorithm other sizes do, within what an op declares.
+on for code that is made for this machine or its GPU, for every way that has several schedules for a root (`Way.others`). Tiles do not
+change a result, since the order of additions is the same; of Winograd's algorithm other sizes do, within what an op declares, and so do the
+parts of a GPU's products.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,16 +26,20 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.costs import cost_of
 from polyreme.lowering.emit.llvm.codegen import version
+from polyreme.lowering.kernels.gpu import GPU_BUILDERS
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, title
 from polyreme.lowering.kernels.schedule import Schedule
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.link.runtime import cache_in, digest_of
+from polyreme.lowering.link.runtime import RuntimeFault, cache_in, digest_of, gpu_driver
+from polyreme.lowering.machines.targets import GpuTarget, Target, gpu_target
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 
 __all__ = ["time_schedules", "tuned"]
 
 # Schedules that are tried, interleaved rounds of them, and seconds of a measurement.
 CANDIDATES, ROUNDS, TURN = 6, 5, 0.004
+# Of a GPU, where each schedule has a tile of its own, and launches are many at a time.
+GPU_CANDIDATES, GPU_ROUNDS = 12, 3
 # Roots of fewer operations are not tuned.
 MIN_OPERATIONS_TO_TUNE = 1_000_000
 
@@ -45,7 +51,8 @@ def tuned(way: Way) -> Way:
         return None if seen is None else _Found(request, seen)
 
     def choose(found: _Found) -> Schedule | None:
-        candidates = way.candidates(found.seen)[:CANDIDATES] if _is_large(found.request) else []
+        most = GPU_CANDIDATES if found.request.target.code == "ptx" else CANDIDATES
+        candidates = way.candidates(found.seen)[:most] if _is_large(found.request) else []
         return _fastest(found.request, way, candidates) if len(candidates) > 1 else way.choose(found.seen)
 
     return replace(
@@ -56,6 +63,7 @@ def tuned(way: Way) -> Way:
         fits=lambda found, chosen: way.fits(found.seen, chosen),
         refusal=lambda found: way.refusal(found.seen),
         others=lambda found: way.candidates(found.seen),
+        estimate=None if way.estimate is None else lambda found, chosen: way.estimate(found.seen, chosen),  # type: ignore[misc]
     )
 
 
@@ -79,7 +87,9 @@ def _fastest(request: Request, way: Way, candidates: Sequence[Schedule]) -> Sche
     kept = cache_in(config.cache_folder())
     target = request.target
     texts = {str(schedule): schedule for schedule in candidates}
-    key = digest_of("schedule", version(), target.triple, target.cpu, target.features, request.key, str(config.threads()), *texts)
+    driver = tuning_driver(target)
+    where = str(config.threads()) if driver is None else driver.model
+    key = digest_of("schedule", version(), target.triple, target.cpu, target.features, request.key, where, *texts)
     found = kept.get(key)
     if found is not None and (text := found.decode()) in texts:
         return texts[text]
@@ -92,7 +102,10 @@ def _fastest(request: Request, way: Way, candidates: Sequence[Schedule]) -> Sche
 
 
 def time_schedules(request: Request, way: Way, candidates: Sequence[Schedule]) -> dict[Schedule, float]:
-    """Seconds that the group takes by each schedule on this machine: the best of interleaved calls, on random numbers."""
+    """Seconds that the group takes by each schedule on this machine or its GPU: the best of interleaved calls, on random numbers."""
+    driver = tuning_driver(request.target)
+    if driver is not None:
+        return _time_on(driver, request, way, candidates)
     calls = {schedule: _call(request, partial(_plan, way, schedule)) for schedule in candidates}
     best = dict.fromkeys(candidates, float("inf"))
     for _ in range(ROUNDS):
@@ -108,6 +121,38 @@ def time_schedules(request: Request, way: Way, candidates: Sequence[Schedule]) -
     return best
 
 
+def _time_on(driver: Any, request: Request, way: Way, candidates: Sequence[Schedule]) -> dict[Schedule, float]:
+    """The same on a GPU: between events of the device."""
+    from polyreme.lowering.link.artifact import build_artifact, load
+
+    turns = {}
+    for schedule in candidates:
+        module, inputs = module_of(request, partial(_plan, way, schedule), builders=GPU_BUILDERS)
+        executable: Any = load(build_artifact(module, request.target, "candidate", outline_constants(module)), driver)
+        turns[schedule] = partial(executable.timings, inputs, seconds=TURN, fewest=1)
+    best = dict.fromkeys(candidates, float("inf"))
+    for _ in range(GPU_ROUNDS):
+        for schedule, turn in turns.items():
+            best[schedule] = min(best[schedule], median(turn()) / 1000)
+    return best
+
+
+@cache
+def _this_gpu() -> Any:
+    try:
+        return gpu_driver()
+    except RuntimeFault:
+        return None
+
+
+def tuning_driver(target: Target) -> Any:
+    """This machine's GPU, if code for the target is made for it; None for a processor's code, or another device's."""
+    if not isinstance(target, GpuTarget):
+        return None
+    driver = _this_gpu()
+    return driver if driver is not None and gpu_target(driver.sm) == target else None
+
+
 def _plan(way: Way, schedule: Schedule, request: Request) -> KernelPlan:
     return way.plan(way.find(request), schedule)
 
@@ -121,9 +166,11 @@ def _call(request: Request, build: KernelBuilder) -> Any:
     return partial(executable.run, inputs)
 
 
-def module_of(request: Request, build: KernelBuilder) -> tuple[Module, list[np.ndarray[Any, Any]]]:
+def module_of(
+    request: Request, build: KernelBuilder, builders: tuple[KernelBuilder, ...] = ()
+) -> tuple[Module, list[np.ndarray[Any, Any]]]:
     """A root as a model of its own at kernel level, by `build`, and arrays for its inputs: operands that are known ahead of time are
-    constants.
+    constants. What else the plan needs, such as packs, is by `builders`.
     """
     rng = np.random.default_rng(0)
     arrays = [_array(rng, t) for t in request.operand_types]
@@ -143,7 +190,12 @@ def module_of(request: Request, build: KernelBuilder) -> tuple[Module, list[np.n
     b.insert(Return(list(group.results)))
     module = Module.empty()
     module.block.append(main.finish())
-    TensorToKernel(request.target, (build,)).run(module)
+    own = request.key
+
+    def only(one: Request) -> KernelPlan | None:
+        return build(one) if one.key == own or not builders else None
+
+    TensorToKernel(request.target, (only, *builders)).run(module)
     return module, [arrays[i] for i in inputs]
 
 

@@ -21,7 +21,7 @@ from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, facts_of, op_names, request_of
-from polyreme.lowering.kernels.schedule import ScheduleError
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way, cycles_of
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.schedule.bufferize import CARRIERS
@@ -171,7 +171,7 @@ def explain(main: Func, target: Target, builders: Sequence[KernelBuilder], prepa
             if takes and not is_taken and isinstance(build, Way):
                 found = build.find(request)
                 for other in build.candidates(found)[1 : 1 + OTHERS]:
-                    told.append(f"    or: {_estimated(str(other), build.plan(found, other), request)}")
+                    told.append(f"    or: {_of_way(build, found, other, request)}")
             is_taken = is_taken or takes
     return "".join(f"{line}\n" for line in told)
 
@@ -188,8 +188,15 @@ def _opinion(build: KernelBuilder, request: Request, is_taken: bool) -> tuple[bo
         chosen = build.choose(found)
         if chosen is None:
             return False, f"{build.name}: {build.refusal(found)}"
-        plan, said = build.plan(found, chosen), str(chosen)
+        return True, _of_way(build, found, chosen, request)
     return None if plan is None else (True, _estimated(said, plan, request))
+
+
+def _of_way(way: Way, found: object, chosen: Schedule, request: Request) -> str:
+    """A schedule with its estimated cycles."""
+    if way.estimate is not None:
+        return f"{chosen}, estimated {way.estimate(found, chosen):.0f} cycles"
+    return _estimated(str(chosen), way.plan(found, chosen), request)
 
 
 def _estimated(said: str, plan: KernelPlan, request: Request) -> str:

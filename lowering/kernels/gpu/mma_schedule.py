@@ -10,7 +10,9 @@ in the second-level cache. The choice is the schedule with the fewest estimated 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from polyreme.ir.dims import product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.analysis.estimates import estimate
@@ -31,6 +33,8 @@ TILES = (
     ((32, 64), (1, 2)),
     ((64, 32), (2, 1)),
 )
+# Where elements go through registers.
+TILES_OF_REGISTERS = (((64, 64), (2, 2)), ((32, 64), (1, 2)), ((64, 32), (2, 1)))
 # Bytes of a line along the depth, and tiles in shared memory, from which is chosen.
 LINES, STAGES = (64, 128), (5, 4, 3)
 # Rows of tiles that blocks take together.
@@ -39,6 +43,8 @@ GROUP = 8
 OTHER_REGISTERS, MOST_REGISTERS = 56, 255
 # Cycles: from asking for memory to having it, of a barrier with what stands around it, and of starting another kernel.
 LATENCY, BARRIER, SECOND_KERNEL = 700, 30, 4000
+# What of the shorter one of arithmetic and memory is not hidden behind the other.
+OVERLAP_LOSS = 0.1
 
 
 @dataclass(frozen=True)
@@ -126,22 +132,17 @@ def schedules(p: GpuProduct, stored: ScalarType, copied: bool, device: GpuDevice
 
 
 def _all(p: GpuProduct, stored: ScalarType, copied: bool, device: GpuDevice) -> Iterator[MmaSchedule]:
-    if not copied:
-        for tile, warps in (((64, 64), (2, 2)), ((32, 64), (1, 2)), ((64, 32), (2, 1))):
-            yield _cut(p, MmaSchedule((*tile, 64 // stored.bytes), warps, 1), device)
-        return
-    for tile, warps in TILES:
-        for line in LINES:
-            for stages in STAGES:
-                # Of fewer steps than stages some would be for nothing.
-                group = GROUP if -(-estimate(p.count(p.row_letters)) // tile[0]) > GROUP else 1
-                yield _cut(p, MmaSchedule((*tile, line // stored.bytes), warps, stages, group=group), device)
-
-
-def _cut(p: GpuProduct, chosen: MmaSchedule, device: GpuDevice) -> MmaSchedule:
-    """With the depth in as many parts as give each multiprocessor a block."""
-    parts = parts_of(p, chosen, device.multiprocessors)
-    return MmaSchedule(chosen.tile, chosen.warps, chosen.stages, parts, chosen.group if parts == 1 else 1)
+    """Each tile with its depth as a whole, and in as many parts as give each multiprocessor a block."""
+    tall = estimate(p.count(p.row_letters))
+    for tile, warps in TILES if copied else TILES_OF_REGISTERS:
+        for line in LINES[: 1 + copied]:
+            for stages in STAGES if copied else (1,):
+                group = GROUP if -(-tall // tile[0]) > GROUP else 1
+                whole = MmaSchedule((*tile, line // stored.bytes), warps, stages, group=group)
+                yield whole
+                parts = parts_of(p, whole, device.multiprocessors)
+                if parts > 1:
+                    yield replace(whole, parts=parts)
 
 
 def _is_fitting(p: GpuProduct, chosen: MmaSchedule, stored: ScalarType, copied: bool, device: GpuDevice) -> bool:
@@ -159,7 +160,7 @@ def cycles(p: GpuProduct, chosen: MmaSchedule, stored: ScalarType, device: GpuDe
     shared memory (fragments are read, tiles written), the second-level cache, memory, the wait for tiles that are not under way early
     enough.
     """
-    m, n, k, around = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.contracted, p.batch))
+    k, results = estimate(p.count(p.contracted)), estimate(product(p.out_shape))
     blocks = blocks_of(p, chosen) * chosen.parts
     most = device.blocks_at_once(chosen.threads, min(chosen.registers, MOST_REGISTERS), chosen.shared_bytes(stored.bytes))
     if not most:
@@ -169,10 +170,13 @@ def cycles(p: GpuProduct, chosen: MmaSchedule, stored: ScalarType, device: GpuDe
     total = waves * _wave(chosen, stored, device, most, steps)
     if rest:
         total += _wave(chosen, stored, device, -(-rest // device.multiprocessors), steps)
-    memory = around * (m * k + n * k + m * n) * stored.bytes / device.memory_rate
+    request = p.request
+    touched = sum(estimate(product(t.shape)) * t.dtype.bytes for t in (*request.operand_types, *request.result_types))
+    memory = touched / device.memory_rate
     if chosen.parts > 1:
-        total += SECOND_KERNEL + around * m * n * f32.bytes * (2 * chosen.parts + 1) / device.l2_rate
-    return max(total, memory)
+        total += SECOND_KERNEL + results * f32.bytes * (2 * chosen.parts + 1) / device.l2_rate
+    # Both go on at a time, but not without a loss.
+    return max(total, memory) + OVERLAP_LOSS * min(total, memory)
 
 
 def _wave(chosen: MmaSchedule, stored: ScalarType, device: GpuDevice, at_once: int, steps: int) -> float:

@@ -27,7 +27,7 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, bf16, element_type, f16, f32, i32
 from polyreme.lowering.analysis.access import side_by_side
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.gpu.mma_schedule import MmaSchedule, fits, schedules
+from polyreme.lowering.kernels.gpu.mma_schedule import MmaSchedule, cycles, fits, schedules
 from polyreme.lowering.kernels.gpu.product import GpuProduct, find_product, plan_product
 from polyreme.lowering.kernels.gpu.shared_lines import SharedLines
 from polyreme.lowering.kernels.gpu.tiles import Filler, TiledProduct, TilesSchedule, check_tiles, other_tiles, schedule_tiles
@@ -97,6 +97,12 @@ def check_mma(found: MmaProblem, chosen: MmaSchedule) -> None:
 def mma_schedules(found: MmaProblem) -> list[MmaSchedule]:
     """Schedules that fit, what is chosen first."""
     return schedules(found.product, found.stored, is_copied(found.product), found.target.device)
+
+
+def different_first(found: Sequence[MmaSchedule]) -> list[MmaSchedule]:
+    """The best one of each tile in front of all others."""
+    best = {s.tile: s for s in reversed(found)}.values()
+    return sorted(found, key=lambda s: s not in best)
 
 
 def write_mma(found: MmaProblem, chosen: MmaSchedule) -> KernelPlan:
@@ -295,7 +301,8 @@ build_tensor_core = Way(
     lambda found: mma_schedules(found)[0],
     write_mma,
     check_mma,
-    others=lambda found: mma_schedules(found)[1:],
+    others=lambda found: different_first(mma_schedules(found)),
+    estimate=lambda found, chosen: cycles(found.product, chosen, found.stored, found.target.device),
 )
 
 
