@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu --markdown gpu.md            # needs a device, pycuda and a torch built for it, all in one environment
     python -m benchmarks.gpu --cases "softmax" "matmul 1024" --rounds 5
+    python -m benchmarks.gpu --rounds 3 --turn 0.05 --minutes 6 --markdown gpu.md      # what fits into six minutes, the table case by case
 
 Everything lies on the device before it is timed and stays there: what is measured are kernels and their launches, between events of the
 device. A case's results are compared first. A round gives each library a turn of some tenths of a second, whose median counts; the ratio
@@ -65,10 +66,11 @@ def matmul(m: int, k: int, n: int, dtype: str = "float32", target: str = "") -> 
     )
 
 
-def convolution(batch: int, channels: int, size: int, filters: int, kernel: int) -> Case:
+def convolution(batch: int, channels: int, size: int, filters: int, kernel: int, dtype: str = "float32") -> Case:
     text = f"F.conv2d(x, y, padding={kernel // 2})"
     shapes = {"x": (batch, channels, size, size), "y": (filters, channels, kernel, kernel)}
-    return Case(text, text, shapes, 2.0 * batch * channels * size * size * filters * kernel * kernel)
+    operations = 2.0 * batch * channels * size * size * filters * kernel * kernel
+    return Case(text, text, shapes, operations, dtype=dtype, within=1e-4 if dtype == "float32" else 2e-2)
 
 
 CASES = {
@@ -101,6 +103,28 @@ CASES = {
     "conv2d 3x3, 32x64x56x56": convolution(32, 64, 56, 64, 3),
     "conv2d 3x3, 32x512x7x7": convolution(32, 512, 7, 512, 3),
     "conv2d 1x1, 32x256x56x56": convolution(32, 256, 56, 64, 1),
+    # Rows of so many elements begin at no multiple of 16 bytes: operands are turned first.
+    "matmul 4095, bfloat16": matmul(4095, 4095, 4095, "bfloat16"),
+    "matmul 16x12x512x64x512, bfloat16": Case(
+        "paddle.matmul(x, y)",
+        "torch.matmul(x, y)",
+        {"x": (16, 12, 512, 64), "y": (16, 12, 64, 512)},
+        2.0 * 16 * 12 * 512 * 64 * 512,
+        dtype="bfloat16",
+        within=2e-2,
+    ),
+    "linear, gelu 4096x4096x4096, bfloat16": Case(
+        "F.gelu(F.linear(x, y, z))",
+        "F.gelu(F.linear(x, y.t(), z))",
+        {"x": (4096, 4096), "y": (4096, 4096), "z": (4096,)},
+        2.0 * 4096**3,
+        dtype="bfloat16",
+        within=2e-2,
+    ),
+    "conv2d 3x3, 32x64x56x56, bfloat16": convolution(32, 64, 56, 64, 3, "bfloat16"),
+    "conv2d 3x3, 32x512x7x7, bfloat16": convolution(32, 512, 7, 512, 3, "bfloat16"),
+    "conv2d 1x1, 32x256x56x56, bfloat16": convolution(32, 256, 56, 64, 1, "bfloat16"),
+    "conv2d 3x3, 32x256x14x14, float16": convolution(32, 256, 14, 256, 3, "float16"),
     "attention 8x12x512x64": Case(
         "paddle.matmul(F.softmax(paddle.matmul(x * 0.125, y, transpose_y=True), -1), z)",
         "torch.matmul(F.softmax(torch.matmul(x * 0.125, y.transpose(-1, -2)), -1), z)",
@@ -296,6 +320,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--turn", type=float, default=0.2, metavar="SECONDS", help="what each library gets in a round")
+    parser.add_argument("--minutes", type=float, default=float("inf"), metavar="MINUTES", help="begin no further case after so many")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there, too")
     options = parser.parse_args()
 
@@ -309,8 +334,11 @@ def main() -> None:
     torch.zeros(1, device="cuda")
     driver = open_driver("gpu")
     head = ["case", "polyreme ms", "torch ms", "torch / ours", "lowest to highest round", "ours reaches", "compiled in s"]
-    lines = ceilings(options.turn)
+    started, lines, text = time.perf_counter(), ceilings(options.turn), ""
     for name in options.cases or [*CASES, *networks]:
+        if time.perf_counter() - started > 60 * options.minutes:
+            print(f"left out, after {options.minutes:g} minutes: {name}", flush=True)
+            continue
         if name in CASES:
             if CASES[name].target and find_target(CASES[name].target).sm > driver.sm:
                 continue
@@ -319,10 +347,10 @@ def main() -> None:
             made, within, rate, target = of_network(*networks[name]), 1e-3, lambda _: "", ""
         lines.append(measure(name, made, within, driver, options.rounds, options.turn, rate, target))
         print("| " + " | ".join(lines[-1]) + " |", flush=True)
-    text = f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n\n" + table(head, lines)
+        text = f"{torch.cuda.get_device_name()}, torch {torch.__version__}\n\n" + table(head, lines)
+        if options.markdown:
+            options.markdown.write_text(text + "\n", encoding="utf-8")
     print("\n" + text)
-    if options.markdown:
-        options.markdown.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
