@@ -365,7 +365,8 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
             if target is not None and target.code == "ptx" and is_host_op(op, branches=True):
                 why = (
                     f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, "
-                    "which a file of launches cannot; a function of `paddle.jit.to_static` is cut there, and the host chooses"
+                    "which a file of launches cannot; a function of `paddle.jit.to_static`, and a library (.so), is cut there, and the "
+                    "host chooses"
                 )
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
         elif makes_size(op):
@@ -415,11 +416,12 @@ def compile_module(
     prepare: str = "",
     room: Room | None = None,
     library: LibraryCode | None = None,
+    parts: bool = False,
 ) -> CompiledModule:
     """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`; `room` and `library`: see
-    `link.build_artifact`.
+    `link.build_artifact`. `parts`: code for a GPU may be in parts, too, since a library runs them.
     """
-    return CompiledModule(module, target or find_target(), name, verify, prepare, room, library)
+    return CompiledModule(module, target or find_target(), name, verify, prepare, room, library, parts)
 
 
 class CompiledModule:
@@ -434,8 +436,10 @@ class CompiledModule:
         prepare: str = "",
         room: Room | None = None,
         library: LibraryCode | None = None,
+        parts: bool = False,
     ):
         self.module: Module = module.clone()
+        self.parts = parts
         self.target, self.name, self.verify, self.prepare, self.room, self.library = target, name, verify, prepare, room, library
 
     def __repr__(self) -> str:
@@ -452,7 +456,8 @@ class CompiledModule:
         from polyreme.lowering.link.artifact import build_artifact
         from polyreme.lowering.link.objects import EarlyObjects
 
-        if not isinstance(self.target, GpuTarget) and runs_in_parts(self.module.function()):
+        on_gpu = isinstance(self.target, GpuTarget)
+        if (self.parts or not on_gpu) and runs_in_parts(self.module.function(), branches=on_gpu):
             return self._in_parts()
         natives = self.library.system_works() if self.library is not None else None
         with reported(f"compile {self.name}"), without_collections(), EarlyObjects(self.target, natives=natives) as early:
@@ -468,9 +473,9 @@ class CompiledModule:
         from polyreme.lowering.link.objects import EarlyObjects
         from polyreme.lowering.link.parts import Assembly, part_name
 
-        whole = self.module.clone()
-        PassManager([Stage("nn", Canonicalize(), ComputePlaces(), Cse(), Dce(), CutScans())], verify_each=self.verify).run(whole)
-        assembly = Assembly(whole.function())
+        whole, on_gpu = self.module.clone(), isinstance(self.target, GpuTarget)
+        PassManager([Stage("nn", Canonicalize(), ComputePlaces(), Cse(), Dce(), CutScans(on_gpu))], verify_each=self.verify).run(whole)
+        assembly = Assembly(whole.function(), branches=on_gpu)
         parts = []
         for number, func in enumerate(assembly.functions):
             alone = Module.empty()

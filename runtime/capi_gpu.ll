@@ -45,17 +45,10 @@ define ptr @${name}_create_on(i32 %device, ptr %path, ptr %error) nounwind {
 define internal ptr @create(i32 %device, ptr %path, ptr %error) nounwind {
 entry:
   call void @say(ptr %error, ptr null)
-  %bytes = ptrtoint ptr getelementptr (%model, ptr null, i64 1) to i64
+  %bytes = ptrtoint ptr getelementptr (%model, ptr null, i64 $models) to i64
   %model = call ptr @calloc(i64 1, i64 %bytes)
   %failed = icmp eq ptr %model, null
-  br i1 %failed, label %out_of_memory, label %state
-
-state:
-  %gpu_bytes = ptrtoint ptr getelementptr (%gpu, ptr null, i64 1) to i64
-  %gpu = call ptr @calloc(i64 1, i64 %gpu_bytes)
-  store ptr %gpu, ptr %model
-  %no_state = icmp eq ptr %gpu, null
-  br i1 %no_state, label %no_memory_left, label %weights
+  br i1 %failed, label %out_of_memory, label %weights
 
 weights:
   %weights_code = call i32 @open_weights(ptr %model, ptr %path)
@@ -63,21 +56,12 @@ weights:
   br i1 %weights_bad, label %drop, label %open
 
 open:
-  %open_code = call i32 @open_gpu(ptr %gpu, i32 %device)
+  %open_code = call i32 @open_all(ptr %model, i32 %device)
   %not_opened = icmp ne i32 %open_code, 0
-  br i1 %not_opened, label %drop, label %fill
-
-fill:
-  %fill_code = call i32 @fill_gpu(ptr %gpu, ptr %model)
-  %not_filled = icmp ne i32 %fill_code, 0
-  br i1 %not_filled, label %drop, label %done
+  br i1 %not_opened, label %drop, label %done
 
 done:
   ret ptr %model
-
-no_memory_left:
-  %told_state = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_memory, i64 %gpu_bytes)
-  br label %drop
 
 drop:
   call void @${name}_destroy(ptr %model)
@@ -88,6 +72,63 @@ out_of_memory:
   %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_memory, i64 %bytes)
   call void @say(ptr %error, ptr @text)
   ret ptr null
+}
+
+define void @${name}_destroy(ptr %model) nounwind {
+entry:
+  %null = icmp eq ptr %model, null
+  br i1 %null, label %done, label %close
+
+close:
+  call void @close_all(ptr %model)
+  call void @close_weights(ptr %model)
+  call void @free(ptr %model)
+  br label %done
+
+done:
+  ret void
+}
+
+; There are no threads but the caller's.
+define i32 @${name}_threads(ptr %model) nounwind {
+  %some = icmp ne ptr %model, null
+  %threads = zext i1 %some to i32
+  ret i32 %threads
+}
+
+define i32 @${name}_set_threads(ptr %model, i32 %threads) nounwind {
+  %now = call i32 @${name}_threads(ptr %model)
+  ret i32 %now
+}
+
+$open_all
+
+; --- opening a GPU
+
+; What a model, or a part of one, has on the device, in its first field: 0, or an error code with the text set.
+define hidden i32 @${model}_open(ptr %model, i32 %device) nounwind {
+entry:
+  %gpu_bytes = ptrtoint ptr getelementptr (%gpu, ptr null, i64 1) to i64
+  %gpu = call ptr @calloc(i64 1, i64 %gpu_bytes)
+  store ptr %gpu, ptr %model
+  %no_state = icmp eq ptr %gpu, null
+  br i1 %no_state, label %no_memory_left, label %open
+
+open:
+  %open_code = call i32 @open_gpu(ptr %gpu, i32 %device)
+  %not_opened = icmp ne i32 %open_code, 0
+  br i1 %not_opened, label %failed, label %fill
+
+fill:
+  %fill_code = call i32 @fill_gpu(ptr %gpu, ptr %model)
+  ret i32 %fill_code
+
+failed:
+  ret i32 %open_code
+
+no_memory_left:
+  %told_state = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_memory, i64 %gpu_bytes)
+  ret i32 3
 }
 
 ; Finds the driver and its functions, and a device that can run the code.
@@ -265,7 +306,8 @@ allocate:
 
 copy:
   %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
-  %from = load ptr, ptr %weights_at
+  %all = load ptr, ptr %weights_at
+  %from = getelementptr i8, ptr %all, i64 $weights_from
   %to = load i64, ptr %place, align 8
   %copied = call i32 @cuMemcpyHtoD_v2(ptr %gpu, i64 %to, ptr %from, i64 $weights_bytes)
   ; The copy may still be on its way, and streams of calls do not wait for the default one.
@@ -308,7 +350,7 @@ entry:
   br i1 %fits, label %try_code, label %text
 
 try_code:
-  %tried = call i32 @cuModuleLoadDataEx(ptr %gpu, ptr %module_at, ptr @polyreme_gpu_code, i32 0, ptr null, ptr null)
+  %tried = call i32 @cuModuleLoadDataEx(ptr %gpu, ptr %module_at, ptr @${model}_gpu_code, i32 0, ptr null, ptr null)
   %loaded = icmp eq i32 %tried, 0
   br i1 %loaded, label %kernel, label %code_refused
 
@@ -334,7 +376,7 @@ compile:
   store ptr %log, ptr %values
   %value_1 = getelementptr ptr, ptr %values, i64 1
   store ptr inttoptr (i64 320 to ptr), ptr %value_1
-  %compiled = call i32 @cuModuleLoadDataEx(ptr %gpu, ptr %module_at, ptr @polyreme_gpu_text, i32 2, ptr %options, ptr %values)
+  %compiled = call i32 @cuModuleLoadDataEx(ptr %gpu, ptr %module_at, ptr @${model}_gpu_text, i32 2, ptr %options, ptr %values)
   %not_compiled = icmp ne i32 %compiled, 0
   br i1 %not_compiled, label %code_bad, label %kernel
 
@@ -415,15 +457,11 @@ define internal void @leave(ptr %gpu) nounwind {
   ret void
 }
 
-define void @${name}_destroy(ptr %model) nounwind {
+define hidden void @${model}_close(ptr %model) nounwind {
 entry:
-  %null = icmp eq ptr %model, null
-  br i1 %null, label %done, label %state
-
-state:
   %gpu = load ptr, ptr %model
   %no_state = icmp eq ptr %gpu, null
-  br i1 %no_state, label %weights, label %enter
+  br i1 %no_state, label %done, label %enter
 
 enter:
   %context_at = getelementptr %gpu, ptr %gpu, i64 0, i32 1
@@ -478,12 +516,8 @@ release:
   br label %free_state
 
 free_state:
+  store ptr null, ptr %model
   call void @free(ptr %gpu)
-  br label %weights
-
-weights:
-  call void @close_weights(ptr %model)
-  call void @free(ptr %model)
   br label %done
 
 done:
@@ -572,18 +606,6 @@ drop:
 
 done:
   ret void
-}
-
-; There are no threads but the caller's.
-define i32 @${name}_threads(ptr %model) nounwind {
-  %some = icmp ne ptr %model, null
-  %threads = zext i1 %some to i32
-  ret i32 %threads
-}
-
-define i32 @${name}_set_threads(ptr %model, i32 %threads) nounwind {
-  %now = call i32 @${name}_threads(ptr %model)
-  ret i32 %now
 }
 
 ; --- running

@@ -201,13 +201,14 @@ def _constants(path: Path, manifest: Manifest, table: _Table) -> np.ndarray[Any,
 
 def _load_for_gpu(path: Path, found: LibraryFile, device: int, gpu: Any) -> CallableModel:
     from polyreme.runtime.gpu.executable import GpuExecutable
-    from polyreme.runtime.gpu.library import GpuLibrary, artifact_in
+    from polyreme.runtime.gpu.library import GpuLibrary, artifacts_in
 
     check_runs_here(host_of(found.manifest), os.fspath(path))
     library, table = _open(path.absolute(), found)
     constants = _constants(path, found.manifest, table)
     if gpu is not None:
-        return GpuExecutable(artifact_in(library, found.manifest, constants), gpu)
+        made = [GpuExecutable(artifact, gpu) for artifact in artifacts_in(library, found.manifest, constants)]
+        return schedule_of_parts(found.manifest, made) if found.manifest.steps else made[0]
     weights_file = found.manifest.extra.get("weights")
     return GpuLibrary(library, found.manifest, path.parent / weights_file if weights_file else None, device)
 

@@ -83,7 +83,7 @@ def compile(
         form = check_form(Path(path), chosen, form)
     chosen = replace(chosen, **{name: getattr(chosen, name) and may for name, may in allowed.items()})
     library = Path(path)
-    key, ops, module, check = _what_to_compile(net, input_spec, chosen)
+    key, ops, module, check = _what_to_compile(net, input_spec, chosen, form is not None)
     artifact = kept_artifact(key)
     write = partial(_write, library=library, target=chosen, form=form, folders=folders, cpp=cpp)
     if artifact is None:
@@ -166,9 +166,11 @@ def _compile_for_several(
     return load_compiled(path) if form == "shared" and path.is_file() and runs_here(level_targets()[0]) else None
 
 
-def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:
+def _what_to_compile(
+    net: Any, input_spec: Sequence[Any] | None, target: Any, is_library: bool = True
+) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:
     """The key under which the artifact is kept, how many ops are compiled, what makes the module of them, and what raises an error if its
-    weights have changed since.
+    weights have changed since. Of one for a GPU a library may have parts.
     """
     from polyreme.compiled.inspection import model_module
     from polyreme.compiled.kept import compiler_version
@@ -181,7 +183,8 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
         # What runs it in this process is kept under its files' digest: neither program nor weights are read.
         return fixed.key, fixed.ops, fixed.module, fixed.check_unchanged
     module = model_module(net, input_spec, freeze=True)
-    key = digest_of("library", identity_text(module), repr(target), compiler_version())
+    kind = "library" if is_library else "artifact"
+    key = digest_of(kind, identity_text(module), repr(target), compiler_version())
     return key, len(module.function().block.ops), lambda: module, lambda: None
 
 
@@ -195,7 +198,7 @@ def _compiled(key: str, module: Any, path: Path, target: Any, form: str | None, 
     # A name that cannot be one is told before the long part.
     name = c_name_of(path.name.split(".")[0])
     library = LibraryCode.of(path, target, form=form, folders=folders) if target.code != "ptx" else None
-    artifact = compile_module(module, target, name=name, room=room(True), library=library).artifact.settled()
+    artifact = compile_module(module, target, name=name, room=room(True), library=library, parts=form is not None).artifact.settled()
     check()
     keep_artifact(key, artifact)
     return artifact

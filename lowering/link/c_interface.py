@@ -425,6 +425,8 @@ def c_header(manifest: Manifest, name: str, weights: Weights, form: str = "share
     """The header, for C and C++."""
     target = ", ".join(filter(None, [manifest.target.triple, manifest.target.cpu]))
     words = _ON_GPU if GPU_PLAN in manifest.extra else {"making": _MAKING, "threads": _THREADS, "more_codes": "", "more_runs": ""}
+    if manifest.steps:
+        words = {**words, "more_runs": ""}  # values between parts go through main memory
     create_with = (_CREATE_WITH_WEIGHTS if weights.file else "") + words.get("create_more", "")
     return Template(_HEADER).substitute(
         name=name,

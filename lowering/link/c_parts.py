@@ -5,7 +5,7 @@ turn, with memory for what is between them (`capi_parts.ll`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from string import Template
 
@@ -22,7 +22,7 @@ from polyreme.lowering.link.c_interface import (
 from polyreme.lowering.link.parts import part_name
 from polyreme.lowering.link.runtime import DTYPES, BodySpec, Manifest, StepSpec, TensorSpec, native_text
 
-__all__ = ["interfaces_in_parts"]
+__all__ = ["calls_of", "interface_of_parts", "interfaces_in_parts", "part_fields", "with_own_text"]
 
 _TEXT = "[512 x i8]"
 # LLVM's name of the type of a number that a size is made of, by numpy's.
@@ -32,28 +32,37 @@ _NUMBERS = {"bool": "i8", **{f"{sign}int{bits}": f"i{bits}" for sign in ("", "u"
 def interfaces_in_parts(manifest: Manifest, name: str, weights: Weights) -> dict[str, str]:
     """LLVM IR, as `c_interface` gives it, of the whole and of each part, by the name of its object file."""
     sections = sections_of(native_text("capi.ll"))
-    texts = {"interface.o": _whole(manifest, name, weights, sections)}
+    texts = {"interface.o": interface_of_parts(manifest, name, weights, sections)}
     for number, part in enumerate(manifest.parts):
-        model = f"polyreme_{part_name(number)}"
-        fields = placeholders(replace(part, name=name), _calls(number), Weights(), model)
-        # One text for all: whoever calls the whole asks for it.
-        fields["text"] = f"@polyreme_text = external hidden thread_local global {_TEXT}"
-        text = Template("".join(sections[key] for key in ("", "running", "sizes"))).substitute(fields)
-        texts[f"interface_{part_name(number)}.o"] = _with_own_text(without_table(text))
+        text = "".join(sections[key] for key in ("", "running", "sizes"))
+        text = Template(text).substitute(part_fields(replace(part, name=name), number))
+        texts[f"interface_{part_name(number)}.o"] = with_own_text(without_table(text))
     return texts
 
 
-def _with_own_text(text: str) -> str:
+def part_fields(part: Manifest, number: int) -> dict[str, object]:
+    """What stands for the placeholders of a part."""
+    fields = placeholders(part, calls_of(number), Weights(), f"polyreme_{part_name(number)}")
+    # One text for all: whoever calls the whole asks for it.
+    return {**fields, "text": f"@polyreme_text = external hidden thread_local global {_TEXT}"}
+
+
+def with_own_text(text: str) -> str:
     """With the text of the last error under a name that objects can share."""
     return re.sub(r"@text\b", "@polyreme_text", text)
 
 
-def _calls(number: int) -> str:
+def calls_of(number: int) -> str:
     """What the checked functions of a part are called after."""
     return f"polyreme_calls_{part_name(number)}"
 
 
-def _whole(manifest: Manifest, name: str, weights: Weights, sections: dict[str, str]) -> str:
+def interface_of_parts(
+    manifest: Manifest, name: str, weights: Weights, sections: Mapping[str, str], others: Mapping[str, object] | None = None
+) -> str:
+    """LLVM IR of the whole. `others` are placeholders of sections that take the place of those of a CPU, whose parts are functions of the
+    library's own: their tables are left out then.
+    """
     code = _StepCode(manifest)
     slots = code.slots
     fields = placeholders(manifest, name, weights)
@@ -64,9 +73,9 @@ def _whole(manifest: Manifest, name: str, weights: Weights, sections: dict[str, 
     ]
     parts = range(len(manifest.parts))
     functions = [
-        *(MODEL_FUNCTIONS.replace("$model", f"polyreme_{part_name(number)}") for number in parts),
-        *(f"declare hidden i32 @{_calls(number)}_run(ptr, ptr, ptr, ptr)" for number in parts),
-        *(f"declare hidden i32 @{_calls(number)}_output_shapes(ptr, ptr)" for number in parts),
+        *(MODEL_FUNCTIONS.replace("$model", f"polyreme_{part_name(number)}") for number in parts if others is None),
+        *(f"declare hidden i32 @{calls_of(number)}_run(ptr, ptr, ptr, ptr)" for number in parts),
+        *(f"declare hidden i32 @{calls_of(number)}_output_shapes(ptr, ptr)" for number in parts),
         "",
         sizes_function("polyreme_model_output_shapes", told, manifest),
     ]
@@ -82,13 +91,21 @@ def _whole(manifest: Manifest, name: str, weights: Weights, sections: dict[str, 
         "input_dim_bytes": 8 * sum(len(spec.shape) for spec in manifest.inputs),
         "sized": "true" if -1 in told else "false",
     }
-    fields["tables"] = "\n".join([str(fields["tables"]), *_tables(manifest, slots), *code.tables])
+    tables = str(fields["tables"])
+    fields["tables"] = "\n".join([
+        *([tables, _parts_table(manifest)] if others is None else [without_table(tables)]), *_tables(manifest, slots), *code.tables,
+    ])  # fmt: skip
+    fields |= others or {}
     text = "".join(section for key, section in sections.items() if not key.startswith("running")) + native_text("capi_parts.ll")
-    return _with_own_text(Template(text).substitute(fields))
+    return with_own_text(Template(text).substitute(fields))
+
+
+def _parts_table(manifest: Manifest) -> str:
+    functions = [f"ptr @polyreme_{part_name(i)}_{f}" for i, _ in enumerate(manifest.parts) for f in ("run", "arena_bytes", "output_shapes")]
+    return f"@polyreme_parts = constant [{len(functions)} x ptr] [ {', '.join(functions)} ]"
 
 
 def _tables(manifest: Manifest, slots: Sequence[TensorSpec]) -> list[str]:
-    functions = [f"ptr @polyreme_{part_name(i)}_{f}" for i, _ in enumerate(manifest.parts) for f in ("run", "arena_bytes", "output_shapes")]
     return [
         "%slot = type { i32, i64 } ; 0 rank, 1 bytes of an element",
         "; 0 run, 1 shapes of its outputs, 2 place among the models, 3 and 4 how many values it takes and their slots, 5 and 6 gives",
@@ -97,7 +114,6 @@ def _tables(manifest: Manifest, slots: Sequence[TensorSpec]) -> list[str]:
         + ", ".join(f"%slot {{ i32 {len(spec.shape)}, i64 {DTYPES[spec.dtype]} }}" for spec in slots)
         + " ]",
         f"@results = internal constant {_numbers(manifest.results)}",
-        f"@polyreme_parts = constant [{len(functions)} x ptr] [ {', '.join(functions)} ]",
     ]
 
 
@@ -188,7 +204,7 @@ class _StepCode:
 
     def _step(self, step: StepSpec) -> None:
         if step.kind == "part":
-            calls = _calls(step.part)
+            calls = calls_of(step.part)
             takes, gives = self._table(_numbers(step.takes)), self._table(_numbers(step.gives))
             part = self._table(
                 f"%part {{ ptr @{calls}_run, ptr @{calls}_output_shapes, i64 {step.part + 1}, i32 {len(step.takes)}, ptr {takes}, "

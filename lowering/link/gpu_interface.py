@@ -7,7 +7,7 @@ functions of the driver, and what is said where something is missing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from string import Template
 
@@ -25,9 +25,11 @@ from polyreme.lowering.link.c_interface import (
     text_constant,
     without_table,
 )
+from polyreme.lowering.link.c_parts import interface_of_parts, part_fields, with_own_text
+from polyreme.lowering.link.parts import moved, part_name
 from polyreme.lowering.link.runtime import DTYPES, GpuPlan, Manifest, TargetSpec, cuda_for, cuda_text, device_of, native_text, version_of
 
-__all__ = ["DeviceCode", "device_code_text", "gpu_interface"]
+__all__ = ["DeviceCode", "device_code_text", "gpu_interfaces"]
 
 # Runs of one model at the same time whose memory on the device is kept.
 CALLS = 8
@@ -90,28 +92,131 @@ class DeviceCode:
     cubin: bytes = b""
 
 
-def device_code_text(code: DeviceCode) -> str:
-    """LLVM IR (without triple and layout) of the kernels' code."""
+def device_code_text(manifest: Manifest, codes: Sequence[DeviceCode]) -> str:
+    """LLVM IR (without triple and layout) of the kernels' code, of a model or of each of its parts."""
     return "\n".join(
-        f'@{name} = hidden constant [{len(data)} x i8] c"\\{data.hex(chr(92), 1)}", align 64'
+        f'@{model}_gpu_{name} = hidden constant [{len(data)} x i8] c"\\{data.hex(chr(92), 1)}", align 64'
+        for model, code in zip(_models(manifest), codes, strict=True)
         # The driver reads text up to a zero byte.
-        for name, data in (("polyreme_gpu_text", code.ptx + b"\0"), ("polyreme_gpu_code", code.cubin or b"\0"))
+        for name, data in (("text", code.ptx + b"\0"), ("code", code.cubin or b"\0"))
     )
 
 
-def gpu_interface(manifest: Manifest, plan: GpuPlan, name: str, weights: Weights, code: DeviceCode, host: TargetSpec) -> str:
-    """LLVM IR (without triple and layout) of the functions `NAME_…`, for a `host`, and of the tables that `load_compiled` reads."""
+def _models(manifest: Manifest) -> list[str]:
+    """What the functions of a model, or of each of its parts, are called after."""
+    return [f"polyreme_{part_name(i)}" for i, _ in enumerate(manifest.parts)] if manifest.steps else ["polyreme_model"]
+
+
+def gpu_interfaces(manifest: Manifest, name: str, weights: Weights, codes: Sequence[DeviceCode], host: TargetSpec) -> dict[str, str]:
+    """LLVM IR (without triple and layout) of the functions `NAME_…`, for a `host`, and of the tables that `load_compiled` reads, by the
+    name of its object file. `codes` are those of the model, or of its parts.
+    """
     sections, own = sections_of(native_text("capi.ll")), sections_of(native_text("capi_gpu.ll"))
-    fields = placeholders(replace(manifest, target=host), name, weights)
+    models = _models(manifest)
+    inside = bool(manifest.all_constants) and not weights.file
+    constants = "ptr @polyreme_constants" if inside else "ptr null"
+    tables = [
+        *(f"@{model}_gpu_text = external hidden constant i8" for model in models),
+        # What a loader without a device reads: the texts, and how many bytes they have.
+        f"@polyreme_gpu = constant [{len(codes)} x {{ ptr, i64 }}] [ "
+        + ", ".join(f"{{ ptr, i64 }} {{ ptr @{model}_gpu_text, i64 {len(code.ptx)} }}" for model, code in zip(models, codes, strict=True))
+        + " ]",
+        library_table([f"ptr @{name}__identity", *["ptr null"] * 3, constants, *["ptr null"] * 4]),
+    ]  # fmt: skip
+    if not manifest.steps:
+        (code,) = codes
+        fields = placeholders(replace(manifest, target=host), name, weights)
+        fields |= _model_fields(manifest, fields, code, 0, weights.bytes)
+        fields |= {"open_all": _open_all(models, False)}
+        fields["tables"] = "\n".join([str(fields["tables"]), *tables])
+        # The types of the own tables stand in front of all tables.
+        kept = [own.pop(""), *(section for key, section in sections.items() if key not in _REPLACED), *own.values()]
+        return {"interface.o": Template("".join(kept)).substitute(fields)}
+    whole = {key: section for key, section in sections.items() if key not in _REPLACED} | {_REPLACED[0]: own[_REPLACED[0]]}
+    texts = {
+        "interface.o": interface_of_parts(
+            replace(manifest, target=host), name, weights, whole, {"open_all": "\n".join([*tables, _open_all(models, True)])}
+        )
+    }
+    for number, (part, code) in enumerate(zip(manifest.parts, codes, strict=True)):
+        # A part has its own weights on the device, and no others.
+        first = min((c.offset for c in part.constants), default=0)
+        count = max((c.offset + c.bytes for c in part.constants), default=first) - first
+        part = replace(moved(part, -first), name=name, target=host)
+        fields = part_fields(part, number)
+        fields |= _model_fields(part, fields, code, first, count)
+        kept = [
+            own[""],
+            *(sections[key] for key in ("", "sizes", "room for results")),
+            *(own[key] for key in own if key not in ("", _REPLACED[0])),
+        ]
+        texts[f"interface_{part_name(number)}.o"] = with_own_text(Template("".join(kept)).substitute(fields))
+    return texts
+
+
+def _open_all(models: Sequence[str], in_parts: bool) -> str:
+    """`open_all(model, device)` and `close_all(model)`: of a model in parts these stand behind it in memory, with its weights."""
+    if not in_parts:
+        opening = [f"  %code = call i32 @{models[0]}_open(ptr %model, i32 %device)", "  ret i32 %code"]
+        closing = [f"  call void @{models[0]}_close(ptr %model)"]
+    else:
+        opening = ["  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1", "  %weights = load ptr, ptr %weights_at"]
+        closing = []
+        for i, model in enumerate(models, 1):
+            opening += [
+                f"  %part{i} = getelementptr %model, ptr %model, i64 {i}",
+                f"  %own_weights{i} = getelementptr %model, ptr %part{i}, i64 0, i32 1",
+                f"  store ptr %weights, ptr %own_weights{i}",
+                f"  %code{i} = call i32 @{model}_open(ptr %part{i}, i32 %device)",
+                f"  %failed{i} = icmp ne i32 %code{i}, 0",
+                f"  br i1 %failed{i}, label %failure{i}, label %next{i}",
+                f"failure{i}:",
+                f"  ret i32 %code{i}",
+                f"next{i}:",
+            ]
+            closing += [f"  %part{i} = getelementptr %model, ptr %model, i64 {i}", f"  call void @{model}_close(ptr %part{i})"]
+        opening.append("  ret i32 0")
+    declared = [f"declare hidden i32 @{m}_open(ptr, i32)\ndeclare hidden void @{m}_close(ptr)" for m in models if in_parts]
+    return "\n".join([
+        *declared, "define internal i32 @open_all(ptr %model, i32 %device) nounwind {", "entry:", *opening, "}", "",
+        "define internal void @close_all(ptr %model) nounwind {", "entry:", *closing, "  ret void", "}",
+    ])  # fmt: skip
+
+
+def _model_fields(
+    manifest: Manifest, fields: Mapping[str, object], code: DeviceCode, weights_from: int, weights_bytes: int
+) -> dict[str, object]:
+    """What stands in `capi_gpu.ll` for its placeholders, beside the `fields` that a model of a CPU has, too; its weights begin at a place
+    among all weights.
+    """
+    plan = GpuPlan.of(manifest)
     numbers = _PlanNumbers()
     # The pieces of the working memory stand first.
     ends = [numbers.of(end) for end in dict.fromkeys(plan.arena)]
     kernels = list(dict.fromkeys(launch.kernel for launch in plan.launches))
     launches, given = _launches(plan, kernels, numbers)
     sm, only_this = device_of(code.ptx)
-    key_words = len(numbers.sizes) + len(manifest.arguments) + 1
-    fields |= {
-        "model_functions": sizes_function("polyreme_model_output_shapes", [size for t in manifest.outputs for size in t.shape], manifest),
+    shared = {kernel: max(launch.shared for launch in plan.launches if launch.kernel == kernel) for kernel in kernels}
+    ranged = {found.input for found in manifest.ranges}
+    model = fields["model"]
+    tables = [
+        _numbers_function(numbers.sizes, manifest),
+        array_text("gpu_launches", "%launch", launches),
+        array_text("gpu_given", "%given", given),
+        *(f"@gpu_kernel_name_{i} = private constant {text_constant(kernel)}" for i, kernel in enumerate(kernels)),
+        array_text("gpu_kernels", "%kernel", [f"{{ ptr @gpu_kernel_name_{i}, i32 {shared[k]} }}" for i, k in enumerate(kernels)]),
+        array_text("gpu_input_items", "i64", [str(DTYPES[t.dtype]) for t in manifest.inputs]),
+        array_text("gpu_output_items", "i64", [str(DTYPES[t.dtype]) for t in manifest.outputs]),
+        array_text("gpu_ranged", "i8", [str(int(i in ranged)) for i in range(len(manifest.inputs))]),
+        f"@{model}_gpu_code = external hidden constant i8",
+    ]
+    if model != "polyreme_model":
+        tables.append(f"@{model}_gpu_text = external hidden constant i8")
+    messages = [f"@gpu_{key} = private constant {text_constant(text)}" for key, text in _messages(code, sm, only_this).items()]
+    return {
+        "tables": "\n".join([without_table(str(fields["tables"])), *tables]),
+        "messages": "\n".join([str(fields["messages"]), *messages]),
+        "model_functions": sizes_function(f"{model}_output_shapes", [size for t in manifest.outputs for size in t.shape], manifest),
         "driver": _driver_text(),
         "functions": len(FUNCTIONS),
         "needed_functions": len(_FUNCTIONS),
@@ -124,12 +229,13 @@ def gpu_interface(manifest: Manifest, plan: GpuPlan, name: str, weights: Weights
         "numbers_bytes": 8 * len(numbers.sizes),
         "number_slots": max(1, len(numbers.sizes)),
         "arguments_bytes": 8 * len(manifest.arguments),
-        "key_words": key_words,
+        "key_words": len(numbers.sizes) + len(manifest.arguments) + 1,
         "launches_count": len(launches),
         "fewest_launches": FEWEST_LAUNCHES,
         "most_given": max(1, *(len(launch.arguments) for launch in plan.launches), 1),
         "look_bytes": 24 * len(manifest.looks),
-        "weights_bytes": weights.bytes,
+        "weights_from": weights_from,
+        "weights_bytes": weights_bytes,
         "sm": sm,
         "only_this": "true" if only_this else "false",
         "code_sm": sm,
@@ -137,36 +243,6 @@ def gpu_interface(manifest: Manifest, plan: GpuPlan, name: str, weights: Weights
         "has_code": "true" if code.cubin else "false",
         "cuda": cuda_for(code.ptx),
     }
-    shared = {kernel: max(launch.shared for launch in plan.launches if launch.kernel == kernel) for kernel in kernels}
-    ranged = {found.input for found in manifest.ranges}
-    tables = [
-        _numbers_function(numbers.sizes, manifest),
-        array_text("gpu_launches", "%launch", launches),
-        array_text("gpu_given", "%given", given),
-        *(f"@gpu_kernel_name_{i} = private constant {text_constant(kernel)}" for i, kernel in enumerate(kernels)),
-        array_text(
-            "gpu_kernels",
-            "%kernel",
-            [f"{{ ptr @gpu_kernel_name_{i}, i32 {shared[k]} }}" for i, k in enumerate(kernels)],
-        ),
-        array_text("gpu_input_items", "i64", [str(DTYPES[t.dtype]) for t in manifest.inputs]),
-        array_text("gpu_output_items", "i64", [str(DTYPES[t.dtype]) for t in manifest.outputs]),
-        array_text("gpu_ranged", "i8", [str(int(i in ranged)) for i in range(len(manifest.inputs))]),
-        "@polyreme_gpu_text = external hidden constant i8",
-        "@polyreme_gpu_code = external hidden constant i8",
-        # What a loader without a device reads: the text, and how many bytes it has.
-        f"@polyreme_gpu = constant {{ ptr, i64 }} {{ ptr @polyreme_gpu_text, i64 {len(code.ptx)} }}",
-        library_table([
-            f"ptr @{name}__identity", *["ptr null"] * 3,
-            "ptr @polyreme_constants" if manifest.all_constants and not weights.file else "ptr null", *["ptr null"] * 4,
-        ]),
-    ]  # fmt: skip
-    fields["tables"] = "\n".join([without_table(str(fields["tables"])), *tables])
-    messages = [f"@gpu_{key} = private constant {text_constant(text)}" for key, text in _messages(code, sm, only_this).items()]
-    fields["messages"] = "\n".join([str(fields["messages"]), *messages])
-    # The types of the own tables stand in front of all tables.
-    kept = [own.pop(""), *(section for key, section in sections.items() if key not in _REPLACED), *own.values()]
-    return Template("".join(kept)).substitute(fields)
 
 
 def _messages(code: DeviceCode, sm: int, only_this: bool) -> dict[str, str]:

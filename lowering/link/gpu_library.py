@@ -19,10 +19,10 @@ from polyreme.lowering.link.artifact import (
     write_files,
 )
 from polyreme.lowering.link.c_interface import Digests, digests_text
-from polyreme.lowering.link.gpu_interface import DeviceCode, device_code_text, gpu_interface
+from polyreme.lowering.link.gpu_interface import DeviceCode, device_code_text, gpu_interfaces
 from polyreme.lowering.link.ptxas import assembled
 from polyreme.lowering.link.relocatable import archive, link_object, own_names
-from polyreme.lowering.link.runtime import GPU_HOST, Artifact, GpuPlan, TargetSpec, device_of, library_bytes, weights_header, weights_sum
+from polyreme.lowering.link.runtime import GPU_HOST, Artifact, TargetSpec, device_of, library_bytes, weights_header, weights_sum
 from polyreme.lowering.link.shared_library import link_shared
 from polyreme.lowering.machines.targets import Target, host
 
@@ -37,6 +37,11 @@ def gpu_library_form(path: Path, form: str | None = None) -> str:
 def _host() -> Target:
     """The least machine of this one's architecture."""
     return base_of(host())
+
+
+def _device_code(ptx: bytes) -> DeviceCode:
+    sm, only_this = device_of(ptx)
+    return DeviceCode(ptx, assembled(ptx, f"sm_{sm}{'a' if only_this else ''}"))
 
 
 def write_gpu_library(
@@ -62,13 +67,12 @@ def write_gpu_library(
         digests = replace(digests, header=weights_header(artifact.constants))
         extra |= {"weights": place.file, "weights_digest": digests.header[16:48].hex()}
     manifest = replace(without_folders(artifact.manifest, folders), name=name, extra=extra)
-    sm, only_this = device_of(artifact.code)
-    code = DeviceCode(artifact.code, assembled(artifact.code, f"sm_{sm}{'a' if only_this else ''}"))
+    codes = [_device_code(ptx) for ptx in artifact.objects]
     digests = replace(digests, identity=identity_of(manifest, artifact))
-    text = gpu_interface(manifest, GpuPlan.of(manifest), name, place, code, TargetSpec(machine.triple, machine.cpu, machine.features))
+    texts = gpu_interfaces(manifest, name, place, codes, TargetSpec(machine.triple, machine.cpu, machine.features))
     objects = {
-        "interface.o": native_object(text, machine),
-        "kernels.o": native_object(device_code_text(code), machine),
+        **{file: native_object(text, machine) for file, text in texts.items()},
+        "kernels.o": native_object(device_code_text(manifest, codes), machine),
         "digests.o": native_object(digests_text(name, digests), machine),
     }
     if manifest.all_constants and not place.file:

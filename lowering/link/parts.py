@@ -12,8 +12,19 @@ from polyreme.ir.types import TensorType
 from polyreme.lowering.analysis.names import argument_names, result_names
 from polyreme.lowering.gradients.autodiff import bound_symbols
 from polyreme.lowering.link.manifest import dtype_name, manifest_of_inputs, shape_text
-from polyreme.lowering.link.runtime import ALIGNMENT, Artifact, BodySpec, Manifest, Piece, Pieces, StepSpec, TargetSpec, TensorSpec
-from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.link.runtime import (
+    ALIGNMENT,
+    GPU_PLAN,
+    Artifact,
+    BodySpec,
+    Manifest,
+    Piece,
+    Pieces,
+    StepSpec,
+    TargetSpec,
+    TensorSpec,
+)
+from polyreme.lowering.machines.targets import GpuTarget, Target
 from polyreme.lowering.schedule.regions import PART_OPS, body_function, has_host_ops, split_regions
 
 __all__ = ["Assembly", "moved", "part_name"]
@@ -25,24 +36,25 @@ def part_name(number: int) -> str:
 
 
 class Assembly:
-    """The steps that run a function, and the functions of its parts, which are to be compiled one by one."""
+    """The steps that run a function, and the functions of its parts, which are to be compiled one by one. `branches` as in `is_host_op`.
+    """
 
-    def __init__(self, func: Func):
-        self.func = func
+    def __init__(self, func: Func, branches: bool = False):
+        self.func, self.branches = func, branches
         self.functions: list[Func] = []
         self._slots = len(func.args)
         self._whole = self._body(func, range(self._slots))
 
     def _body(self, func: Func, args: Sequence[int]) -> BodySpec:
         """The steps of a function whose arguments are in these slots: each value has a slot of its own."""
-        if not has_host_ops(func):
+        if not has_host_ops(func, self.branches):
             returned = func.block.terminator.operands
             if len(func.block.ops) == 1:
                 places = dict(zip(func.args, args, strict=True))
                 return BodySpec((), tuple(places[v] for v in returned))
             gives = self._new(len(returned))
             return BodySpec((self._part(func, tuple(args), gives),), gives)
-        cut = split_regions(func)
+        cut = split_regions(func, self.branches)
         main = cut.function()
         slots: dict[Value, int] = dict(zip(main.args, args, strict=True))
         steps: list[StepSpec] = []
@@ -105,6 +117,8 @@ class Assembly:
             parts=tuple(manifests),
             steps=self._whole.steps,
             results=self._whole.yields,
+            # Whoever looks for launches finds them in the parts.
+            extra={GPU_PLAN: ""} if isinstance(target, GpuTarget) else {},
         )
         return Artifact(manifest, code, Pieces(pieces))
 

@@ -66,12 +66,12 @@ def has_host_ops(func: Func, branches: bool = False) -> bool:
     return any(is_host_op(op, branches) for op in func.block)
 
 
-def runs_in_parts(func: Func) -> bool:
+def runs_in_parts(func: Func, branches: bool = False) -> bool:
     """Whether the function is compiled in parts, between which a library makes sizes of what it has computed, and branches and loops where
-    it does so in one: it has ops for that, and none that only Python runs.
+    it does so in one: it has ops for that, and none that only Python runs. `branches` as in `is_host_op`.
     """
-    own = [op for op in func.block if is_host_op(op)]
-    return bool(own) and all(map(_runs_in_library, own))
+    own = [op for op in func.block if is_host_op(op, branches)]
+    return bool(own) and all(_runs_in_library(op, branches) for op in own)
 
 
 def makes_size(op: Op) -> bool:
@@ -79,11 +79,12 @@ def makes_size(op: Op) -> bool:
     return isinstance(op, (*PART_OPS, host.NonZero))
 
 
-def _runs_in_library(op: Op) -> bool:
+def _runs_in_library(op: Op, branches: bool) -> bool:
     if makes_size(op):
         return True
     inner = [op for region in op.regions for block in region.blocks for op in block]
-    return isinstance(op, (nn.If, nn.While, nn.Scan)) and all(not is_host_op(op) or _runs_in_library(op) for op in inner)
+    may = isinstance(op, (nn.If, nn.While, nn.Scan))
+    return may and all(not is_host_op(op, branches) or _runs_in_library(op, branches) for op in inner)
 
 
 def body_function(region: Region, known: Iterable[Value]) -> tuple[Func, list[Value]]:

@@ -30,10 +30,11 @@ class CutScans(FuncPass):
 
     name: ClassVar[str] = "cut-scans"
     takes: ClassVar[tuple[str, ...]] = ("nn",)
+    branches: bool = False  # as in `is_host_op`
 
     def run_on(self, func: Func) -> None:
         # The inner ones first.
-        for op in reversed([op for op in func.walk() if isinstance(op, nn.Scan) and is_host_op(op)]):
+        for op in reversed([op for op in func.walk() if isinstance(op, nn.Scan) and is_host_op(op, self.branches)]):
             b = Builder.before_op(op)
             b.loc = op.location
             for old, new in zip(op.results, _rounds(b, op), strict=True):

@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import partial
 from pathlib import Path
@@ -18,12 +20,13 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.link import gpu_interface
 from polyreme.lowering.link.gpu_interface import CALLS, FUNCTIONS
 from polyreme.runtime.errors import ArtifactError, CallError, ContentError
 from polyreme.runtime.gpu.drivers import GpuError, OutOfMemoryError
 from polyreme.runtime.gpu.executable import GpuExecutable
-from polyreme.runtime.gpu.library import artifact_in
+from polyreme.runtime.gpu.library import artifacts_in
 from polyreme.runtime.library import read_library
 from polyreme.runtime.memory import numpy_dtype
 from tests.gpu.libcuda_stand_in import ILLEGAL_ADDRESS, NO_DEVICE, OUT_OF_MEMORY, LibcudaStandIn
@@ -229,6 +232,124 @@ def test_a_library_for_a_gpu_gives_what_the_library_for_a_cpu_gives(cuda, tmp_pa
                 bound = 2e-2 if expected.dtype.name == "bfloat16" else 3e-5
                 np.testing.assert_allclose(got.astype("float64"), expected.astype("float64"), rtol=bound, atol=bound)
     library.close()
+
+
+class Choosing(paddle.nn.Layer):
+    """Layers by what is computed, and as many rounds of one as that takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other, self.again = (paddle.nn.Linear(n, 4) for n in (3, 3, 4))
+
+    def forward(self, x: Any) -> Any:
+        if paddle.mean(x) > 0:
+            y = self.one(x)
+        else:
+            y = self.other(x) - 1
+        rounds = paddle.zeros([1], "int64")
+        while paddle.max(paddle.abs(y)) < 10:
+            y = self.again(y) * 3
+            rounds = rounds + 1
+        return y, rounds
+
+
+def positive(x: Any) -> Any:
+    return x[x > 0] * 2
+
+
+def steps(x: Any, n: Any) -> Any:
+    i = paddle.zeros([1], "int64")
+    while i < n:
+        x = x * 2 + 1
+        i = i + 1
+    return x
+
+
+IN_PARTS = {
+    "branches and loops": (Choosing, [spec(None, 3)], [np.ones((2, 3), "float32")], [-np.ones((5, 3), "float32")]),
+    "sizes": (lambda: positive, [spec(None, 3)], [np.arange(-9, 9, dtype="float32").reshape(-1, 3)], [-np.ones((1, 3), "float32")]),
+    "rounds": (lambda: steps, [spec(2), spec(1, dtype="int64", name="n")], [np.ones(2, "float32"), np.array([3])],
+               [np.ones(2, "float32"), np.array([0])]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["inside", "beside"])
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_a_library_runs_what_the_host_decides_between_its_parts(cuda, tmp_path, monkeypatch, name, place):
+    monkeypatch.setattr("polyreme.lowering.link.artifact.MAX_INSIDE_BYTES", 1 << 20 if place == "inside" else 0)
+    # Results of which more are found than there is room for at first, and fewer.
+    monkeypatch.setattr("polyreme.runtime.gpu.library.FIRST_ROOM", 4)
+    make, specs, *calls = IN_PARTS[name]
+    paddle.seed(3)
+    net = make()
+    path = written(net, tmp_path / "net.so", specs)
+    assert len(read_library(path).manifest.parts) > 1
+    assert "run_on_device" not in path.with_suffix(".h").read_text()
+    library = paddle.load_compiled(path)
+    plain = paddle.compile(net, tmp_path / "plain.so", input_spec=specs)
+    with device_of_tests():
+        emulated = paddle.load_compiled(path)
+    for arrays in calls:
+        expected = plain.run(arrays)
+        for results in (library.run(arrays), library.run(arrays, [np.empty_like(a) for a in expected]), emulated.run(arrays)):
+            for got, wanted in zip(results, expected, strict=True):
+                assert got.shape == wanted.shape and got.dtype == wanted.dtype
+                np.testing.assert_allclose(got, wanted, rtol=3e-5, atol=3e-5)
+    if name == "branches and loops":
+        with pytest.raises(CallError, match="'out' for 'output_0' to be float32"):
+            library.run(calls[0], [np.empty((1, 4), "float32"), None])
+    library.close()
+
+
+@contextmanager
+def device_of_tests() -> Iterator[None]:
+    paddle.set_device("gpu-emulated")
+    try:
+        yield
+    finally:
+        paddle.set_device("cpu")
+
+
+def test_an_artifact_for_python_has_launches_in_one_order(tmp_path):
+    written(Choosing(), tmp_path / "net.so", [spec(None, 3)])
+    # What is kept of the library is none.
+    with pytest.raises(PolyremeError, match=r"fixed order for a GPU but 'nn.if' .* and a library \(.so\), is cut there"):
+        written(Choosing(), tmp_path / "net.cubin", [spec(None, 3)])
+
+
+def test_what_python_runs_is_in_no_library(tmp_path):
+    def with_values(x: Any) -> Any:
+        return paddle.norm(x, p="nuc") if paddle.mean(x) > 0 else paddle.mean(x)
+
+    with pytest.raises(PolyremeError, match=r"E0408.*one piece but 'host\.\w+' runs on the host, in Python, which a library does not have"):
+        written(with_values, tmp_path / "net.so", [spec(3, 3)])
+
+
+def test_whatever_fails_between_parts_is_told(cuda, tmp_path):
+    path = written(Choosing(), tmp_path / "net.so", [spec(None, 3)])
+    x = np.ones((2, 3), "float32")
+    model = CModel(path)
+    made = cuda.calls.copy()
+    assert model.run(x)[0] == 0
+    ran = cuda.calls - made
+    model.destroy()
+    for name in ("cuMemAlloc_v2", "cuModuleLoadDataEx", "cuDevicePrimaryCtxRetain"):
+        for number in range(1, made[name] + 1):
+            cuda.failing = {name: (ILLEGAL_ADDRESS, cuda.calls[name] + number)}
+            model = CModel(path)
+            cuda.failing = {}
+            assert model.model is None and "CUDA_ERROR_ILLEGAL_ADDRESS" in model.error
+            cuda.check()
+    for name in ("cuMemAlloc_v2", "cuLaunchKernel", "cuStreamSynchronize"):
+        for number in range(1, ran[name] + 1):
+            model = CModel(path)
+            cuda.failing = {name: (OUT_OF_MEMORY, cuda.calls[name] + number)}
+            code, results = model.run(x)
+            cuda.failing = {}
+            assert code == NO_MEMORY and all((a == 7).all() for a in results), name
+            assert model.run(x)[0] == 0
+            model.destroy()
+            cuda.check()
 
 
 def test_weights_go_to_the_device_once_and_launches_are_replayed(cuda, libraries):
@@ -643,7 +764,7 @@ def test_code_of_a_device_is_taken_where_it_fits_and_text_elsewhere(cuda, tmp_pa
     net = mlp()
     path = written(net, tmp_path / "net.so", [spec(None, 12)], target="cuda:sm_80")
     library = ctypes.CDLL(str(path))
-    cuda.ptx = artifact_in(library, read_library(path).manifest, np.zeros(1 << 20, "uint8")).code
+    cuda.ptx = artifacts_in(library, read_library(path).manifest, np.zeros(1 << 20, "uint8"))[0].code
     x = np.ones((2, 12), "float32")
     for capability, version, refused, images in (
         (80, 10000, set(), ["code"]),
@@ -671,13 +792,10 @@ def test_the_emulated_gpu_runs_the_kernels_of_a_library(tmp_path, monkeypatch):
     x = np.ones((2, 12), "float32")
     expected = net(paddle.to_tensor(x)).numpy()
     path = written(net, tmp_path / "net.so", [spec(None, 12)])
-    paddle.set_device("gpu-emulated")
-    try:
+    with device_of_tests():
         library = paddle.load_compiled(path)
         assert isinstance(library, GpuExecutable)
         np.testing.assert_allclose(library(x), expected, rtol=1e-5, atol=1e-6)
-    finally:
-        paddle.set_device("cpu")
 
 
 def test_a_library_is_loaded_without_the_project(tmp_path, libraries):
