@@ -42,6 +42,7 @@ from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import TracedProgram
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
 from polyreme.jit.structure import Nested, Number, Plain, Template, flatten, is_tensor, paths, unflatten
+from polyreme.runtime.errors import CallError
 from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
 
@@ -420,9 +421,7 @@ class StaticFunction(CompiledFunction):
                     found = whole.check(given)
                     if found is not None:
                         try:
-                            result = whole(found, inputs)
-                        except CheckFailed:
-                            result = self._as_written(args, kwargs)
+                            result = self._called(whole, found, inputs, args, kwargs)
                         except PolyremeError:
                             # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
                             if self.input_spec is not None or free_axes(types) <= calls.numbered:
@@ -463,6 +462,10 @@ class StaticFunction(CompiledFunction):
             return whole(found, inputs)
         except CheckFailed:
             return self._as_written(args, kwargs)
+        except CallError:
+            if self.full_graph or self.input_spec is not None or whole.freed is not None:
+                raise
+            return self._as_written(args, kwargs)  # which says what is amiss in its own words, if it is
 
     def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What Python does: the call of a program that has found what it checks not to hold, and changed nothing."""

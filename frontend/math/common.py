@@ -198,6 +198,30 @@ def check_within(
     return positions
 
 
+def check_elements(x: Tensor, axes: Sequence[int]) -> Tensor | None:
+    """Before the extreme along `axes` is taken: that there are elements. Sizes of arguments each call checks; how many elements values
+    select is looked at once it has run. What is then a zero has to be taken off the result, so that somebody reads it; else None.
+    """
+    recorder: Any = dispatch.recorder()
+    if recorder is None or not recorder.taped or not recorder.learns_sizes:
+        return None
+    zero = None
+    for size in {x.type.shape[axis] for axis in axes if isinstance(x.type.shape[axis], Expr)}:
+        if not recorder.is_told_by_values(size):
+            recorder.require(size - 1)
+            continue
+        number = dispatch.call(ops.DimValue, size=size, dtype=i64)
+        is_zero = cast_to(dispatch.call(ops.Equal, number, dispatch.full((), 0, i64)), i64)
+        seen = recorder.check_within(is_zero, 1, _no_elements, False)
+        if seen is not is_zero:
+            zero = seen if zero is None else dispatch.call(ops.Add, zero, seen)
+    return zero
+
+
+def _no_elements(*_: int) -> InferError:
+    return InferError("expected at least one element along the axes but got 0", code="E0301")
+
+
 def is_within(lowest: int, highest: int, size: int, wraps: bool) -> bool:
     """Whether these are positions of an axis of `size`, and all between them."""
     return (-size if wraps else 0) <= lowest and highest < size

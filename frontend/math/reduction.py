@@ -16,7 +16,7 @@ from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
 from polyreme.ir.dims import product
 from polyreme.ir.types import f32, i1, i32, i64
-from polyreme.math.common import axes_of, cast_to, floating, tensor_arg
+from polyreme.math.common import axes_of, cast_to, check_elements, floating, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, pow, sqrt, square, subtract
 from polyreme.math.elementwise import isnan as isnan_
@@ -49,6 +49,13 @@ def _reduce(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, name: str) -> Te
     return dispatch.call(cls, tensor_arg(x, name), axis=axes_of(axis, x.ndim, name), keepdims=bool(keepdim))
 
 
+def _extreme(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, name: str) -> Tensor:
+    """As `_reduce`, by an op that needs elements."""
+    zero = check_elements(x, axes_of(axis, x.ndim, name) or range(x.ndim)) if isinstance(x, Tensor) else None
+    made = _reduce(cls, x, axis, keepdim, name)
+    return made if zero is None else dispatch.call(ops.Sub, made, cast_to(zero, made.type.dtype))
+
+
 def sum(x: Tensor, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """Sum over `axis` (all axes for None); bools and int32 are summed in int64."""
     tensor_arg(x, "sum")
@@ -79,12 +86,12 @@ def mean(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = 
 
 def max(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """The largest element over `axis` (all axes for None); nan when there is one."""
-    return _reduce(ops.Max, x, axis, keepdim, "max")
+    return _extreme(ops.Max, x, axis, keepdim, "max")
 
 
 def min(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """The smallest element over `axis` (all axes for None); nan when there is one."""
-    return _reduce(ops.Min, x, axis, keepdim, "min")
+    return _extreme(ops.Min, x, axis, keepdim, "min")
 
 
 amax, amin = max, min
@@ -129,7 +136,8 @@ def var(
         # One element has no unbiased variance: 0 / 0 is nan, as in Paddle.
         return divide(total, dispatch.full((), builtins.max(count - taken, 0), x.type.dtype))
     number = dispatch.call(ops.DimValue, size=count, dtype=x.type.dtype)
-    return divide(total, subtract(number, dispatch.full((), taken, x.type.dtype)) if taken else number)
+    left = dispatch.call(ops.Relu, subtract(number, dispatch.full((), taken, x.type.dtype))) if taken else number
+    return divide(total, left)
 
 
 def std(x: Tensor, axis: Any = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None) -> Tensor:
@@ -144,7 +152,7 @@ def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | No
     axes = list(axes_of(axis, x.ndim, "logsumexp") or range(x.ndim))
     if 0 in [x.type.shape[a] for a in axes]:  # of no elements there is no largest
         return log(sum(exp(x), axis, keepdim=keepdim))
-    peak = max(x, axis, keepdim=True).detach()
+    peak = _reduce(ops.Max, x, axis, True, "logsumexp").detach()  # of none where a run finds no elements
     result = add(log(sum(exp(subtract(x, peak)), axis, keepdim=True)), peak)
     return result if keepdim else squeeze(result, axes)
 

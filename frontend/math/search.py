@@ -13,8 +13,8 @@ from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Expr
-from polyreme.ir.types import i64
-from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
+from polyreme.ir.types import ScalarType, i64
+from polyreme.math.common import axis_of, cast_to, check_elements, number_of, tensor_arg
 from polyreme.math.creation import clone
 from polyreme.math.elementwise import in_place
 from polyreme.math.manipulation import concat, reshape, span, squeeze, take_along_axis, unsqueeze
@@ -46,11 +46,17 @@ def _extreme(cls: type[Op], x: Tensor, axis: Any, keepdim: bool, dtype: Any, nam
     if chosen.name not in ("int32", "int64"):
         raise ValueError(f"{name} expected dtype int32 or int64 but got {chosen.name}")
     if axis is None:
-        flat = dispatch.call(cls, reshape(x, [-1]), axis=0, keepdims=False, dtype=chosen.scalar)
+        flat = _place(cls, reshape(x, [-1]), 0, False, chosen.scalar)
         return reshape(flat, [1] * x.ndim) if keepdim else flat
     if x.ndim == 0:
         x = reshape(x, [1])
-    return dispatch.call(cls, x, axis=axis_of(axis, x.ndim, name), keepdims=bool(keepdim), dtype=chosen.scalar)
+    return _place(cls, x, axis_of(axis, x.ndim, name), bool(keepdim), chosen.scalar)
+
+
+def _place(cls: type[Op], x: Tensor, axis: int, keepdim: bool, dtype: ScalarType) -> Tensor:
+    zero = check_elements(x, [axis])
+    made: Tensor = dispatch.call(cls, x, axis=axis, keepdims=keepdim, dtype=dtype)
+    return made if zero is None else dispatch.call(ops.Sub, made, cast_to(zero, dtype))
 
 
 def argmax(x: Tensor, axis: Any = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None) -> Tensor:

@@ -57,6 +57,7 @@ from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
 from polyreme.jit.structure import LEAF, ArrayLeaf, Nested, Number, Plain, Template
 from polyreme.lowering.gradients.reach import undecided
 from polyreme.nn.layer import Layer
+from polyreme.recorder import told_at
 from polyreme.tensor import Tensor
 
 __all__ = ["CheckFailed", "Whole", "capture", "trace_watched"]
@@ -94,7 +95,7 @@ class _CaptureTrace(Trace):
             # What a body computes is no result of the function: the program tells of it by itself, with an error of its own.
             if not self.state.as_one_program:
                 raise NotWhole("positions are read or written that a tensor says inside of a branch, a loop or a rule of gradients")
-            return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
+            return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=told_at(self.location(), error))
         self.looked_at.add(key)
         with tape.recording(False):
             ends = [dispatch.call(cls, positions, axis=tuple(range(positions.ndim)), keepdims=False) for cls in (ops.Min, ops.Max)]

@@ -354,6 +354,10 @@ class Trace(Recorder):
         """Have each call check that a size is not negative."""
         self.sizes.require(size, self.location())
 
+    def is_told_by_values(self, size: Dim) -> bool:
+        """Whether a size is known once values have selected as many elements."""
+        return bool(symbols(self.sizes.applied(size)) & {*self.sizes.counts, *self.changing})
+
     def _learn_equations(self, equations: Sequence[Equation], op: str, location: Location) -> list[Equation] | None:
         left = self.sizes.learn(equations, op, location)
         for made in self.made:
