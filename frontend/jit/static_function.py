@@ -527,7 +527,9 @@ class StaticFunction(CompiledFunction):
         for guard in fitting[0].guards.all_failing(given):
             if _is_number(guard.constants):
                 calls.changed.setdefault(guard.source.said(), 1)
-        if len(fitting) < MOST_PROGRAMS and not (number and times >= (MOST_CHOICES if few else MOST_NUMBERS)):
+        if len(fitting) < (MOST_SIZES if self.full_graph else MOST_PROGRAMS) and not (
+            number and not self.full_graph and times >= (MOST_CHOICES if few else MOST_NUMBERS)
+        ):
             return None
         return NotWhole(f"'{said}' is another at call after call", _location(self._function))
 
@@ -577,7 +579,7 @@ class StaticFunction(CompiledFunction):
         shape = _without_numbers(template, _NUMBERS), tuple(map(str, types)), _stands_for_any(template)
         times = self._captured[shape] = self._captured.get(shape, 0) + 1
         # Integers often choose between a few ways; other numbers come from a schedule as a rule.
-        if times > (MOST_PROGRAMS if self.full_graph or not _has_float(template) else MOST_NUMBERS + 1):
+        if times > (MOST_SIZES if self.full_graph else MOST_NUMBERS + 1 if _has_float(template) else MOST_PROGRAMS):
             reason = "its arguments have other numbers" if _has_number(template) else "what it reads is another"
             raise NotWhole(f"{reason} at call after call", _location(self._function))
         self.last_arguments = (

@@ -188,6 +188,23 @@ def test_arguments_that_are_others_at_each_call_come_to_be_gathered(make: Any, m
     assert "at call after call" in said
 
 
+def test_numbers_whose_values_matter_are_programs_of_their_own_with_full_graph() -> None:
+    class Counted:
+        count = 0
+
+    counted = Counted()
+
+    @paddle.jit.to_static(full_graph=True)
+    def function(x: Any) -> Any:
+        counted.count += 1
+        return x[counted.count], f"step {counted.count}", paddle.clip(x, max=counted.count * 0.5)
+
+    x = paddle.arange(12, dtype="float32")
+    for count in range(1, 12):
+        element, text, clipped = function(x)
+        assert float(element) == count and text == f"step {count}" and float(clipped.max()) == count * 0.5
+
+
 def test_arguments_that_come_again_keep_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyreme.jit.static_function.MOST_WAITING", 4)
 
