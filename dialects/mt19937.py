@@ -19,10 +19,10 @@ Array = np.ndarray[Any, Any]
 
 WORDS = 312
 STATE_WORDS = WORDS + 1
-_SHIFT = 156
-_MATRIX = np.uint64(0xB5026F5AA96619E9)
-_UPPER = np.uint64(0xFFFFFFFF80000000)
-_LOWER = np.uint64(0x7FFFFFFF)
+HALF = 156
+MATRIX = np.uint64(0xB5026F5AA96619E9)
+UPPER = np.uint64(0xFFFFFFFF80000000)
+LOWER = np.uint64(0x7FFFFFFF)
 _ONE = np.uint64(1)
 
 
@@ -36,7 +36,7 @@ def _seeded(seed: int) -> Array:
     """What `seed_state` gives copies of: it takes some milliseconds to make, and programs come back to their seeds."""
     halves = _seed_sequence([seed], 2 * WORDS).reshape(WORDS, 2)
     words = halves[:, 0] | halves[:, 1] << np.uint64(32)
-    if not (words[1:].any() or words[0] & _UPPER):
+    if not (words[1:].any() or words[0] & UPPER):
         words[0] = np.uint64(1 << 63)
     return np.append(words, np.uint64(WORDS))
 
@@ -82,12 +82,12 @@ def _twist(words: Array) -> Array:
     fresh = np.empty_like(words)
 
     def step(current: Array, following: Array, far: Array) -> Array:
-        y = (current & _UPPER) | (following & _LOWER)
-        return far ^ (y >> _ONE) ^ np.where(y & _ONE, _MATRIX, np.uint64(0))
+        y = (current & UPPER) | (following & LOWER)
+        return far ^ (y >> _ONE) ^ np.where(y & _ONE, MATRIX, np.uint64(0))
 
-    fresh[:_SHIFT] = step(words[:_SHIFT], words[1 : _SHIFT + 1], words[_SHIFT:])
-    fresh[_SHIFT:-1] = step(words[_SHIFT:-1], words[_SHIFT + 1 :], fresh[: _SHIFT - 1])
-    fresh[-1:] = step(words[-1:], fresh[:1], fresh[_SHIFT - 1 : _SHIFT])
+    fresh[:HALF] = step(words[:HALF], words[1 : HALF + 1], words[HALF:])
+    fresh[HALF:-1] = step(words[HALF:-1], words[HALF + 1 :], fresh[: HALF - 1])
+    fresh[-1:] = step(words[-1:], fresh[:1], fresh[HALF - 1 : HALF])
     return fresh
 
 

@@ -29,8 +29,8 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type, VectorType, f32, i32, index
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, moved, spans_of, union
-from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles
-from polyreme.lowering.machines.functions import LATENCY, LATENCY_OF_SIMPLE, OPERATIONS, POLYNOMIALS
+from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles, work_of_function
+from polyreme.lowering.machines.functions import CUT_OPERATIONS, LATENCY, LATENCY_OF_SIMPLE, OPERATIONS
 from polyreme.lowering.machines.instructions import WIDEST_BYTES
 from polyreme.lowering.machines.targets import Target
 
@@ -40,8 +40,6 @@ __all__ = ["KernelWork", "kernel_cycles", "work_of"]
 SAMPLES = 64
 # Words of a row of a tile register.
 TILE_WORDS = WIDEST_BYTES // i32.bytes
-# Simple operations that split a vector into three terms.
-CUT_OPERATIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,8 +411,7 @@ class _Counter:
         count = max(map(self._vectors, [op.result.type, *(x.type for x in op.operands)]))
         # What is at least a number that is known, as after a relu, is one instruction.
         is_bound = op.fn in ("max", "min") and any(map(_is_known, op.operands))
-        count *= 1 if is_bound else OPERATIONS.get(op.fn, 1)
-        loop.work = loop.work + (Work(multiply_adds=count) if op.fn in POLYNOMIALS else Work(arithmetic=count))
+        loop.work = loop.work + (Work(arithmetic=1.0) if is_bound else work_of_function(op.fn)) * count
 
     def _touch(self, loop: CountedLoop, buffer: Value, count: float, at: Value) -> None:
         place = FIRST.plus(self._place_of(at), buffer.type.dtype.bytes)

@@ -31,7 +31,7 @@ from polyreme.lowering.kernels.microkernel import Registers
 from polyreme.lowering.kernels.plan import choose, facts_of, request_of
 from polyreme.lowering.link.artifact import build_artifact, load
 from polyreme.lowering.machines.cores import Core, Rates, core_named
-from polyreme.lowering.machines.functions import LATENCY
+from polyreme.lowering.machines.functions import ENOUGH_SUMS, LATENCY
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import Target, host
 from polyreme.lowering.pipeline import BUILDERS
@@ -41,8 +41,6 @@ __all__ = ["Clock", "fitted", "kernel_call"]
 
 # Multiply-adds of the chain that tells the clock, and vectors that a kernel goes through at least; runs of each kernel.
 CHAIN, RUNS = 20_000, 40
-# Independent sums of a kernel that reads or adds, enough to hide the latency of one; vectors of the buffer that is filled, in L1.
-SUMS, FILLED = 8, 256
 Write = Callable[[Code, Func], None]
 
 
@@ -140,14 +138,14 @@ def rates(target: Target) -> dict[str, Bench]:
 
     def read(size: int) -> Bench:
         """Sums of all vectors of a buffer, again and again."""
-        vectors = max(SUMS, size // 2 // (lanes * f32.bytes) // SUMS * SUMS)
+        vectors = max(ENOUGH_SUMS, size // 2 // (lanes * f32.bytes) // ENOUGH_SUMS * ENOUGH_SUMS)
         times = max(2, -(-CHAIN // vectors))
 
         def write(code: Code, func: Func) -> None:
             x, y = func.args
             zero = code.zero(f32, lanes)
-            with code.loop(0, times, [zero] * SUMS) as again:
-                with code.loop(0, vectors * lanes, again.carried, step=SUMS * lanes) as loop:
+            with code.loop(0, times, [zero] * ENOUGH_SUMS) as again:
+                with code.loop(0, vectors * lanes, again.carried, step=ENOUGH_SUMS * lanes) as loop:
                     loop.next = [
                         code.apply("add", acc, code.load(x, code.add(loop.iv, i * lanes), lanes)) for i, acc in enumerate(loop.carried)
                     ]
@@ -155,21 +153,24 @@ def rates(target: Target) -> dict[str, Bench]:
             for i, acc in enumerate(again.results):
                 code.store(acc, y, i * lanes)
 
-        return Bench(write, vectors * lanes, SUMS * lanes, times * vectors * lanes * f32.bytes)
+        return Bench(write, vectors * lanes, ENOUGH_SUMS * lanes, times * vectors * lanes * f32.bytes)
+
+    # Vectors of a buffer in L1.
+    filled = l1 // 2 // (lanes * f32.bytes)
 
     def fill(code: Code, func: Func) -> None:
         x, y = func.args
         value = code.load(x, 0, lanes)
-        with code.loop(0, SUMS) as again, code.loop(0, FILLED * lanes, step=SUMS * lanes) as loop:
-            for i in range(SUMS):
+        with code.loop(0, ENOUGH_SUMS) as again, code.loop(0, filled * lanes, step=ENOUGH_SUMS * lanes) as loop:
+            for i in range(ENOUGH_SUMS):
                 code.store(value, y, code.add(code.add(loop.iv, i * lanes), code.mul(again.iv, 0)))
 
     def turn(code: Code, func: Func) -> None:
-        x = [code.load(func.args[0], i * lanes, lanes) for i in range(SUMS)]
-        with code.loop(0, CHAIN // SUMS, x) as loop:
+        x = [code.load(func.args[0], i * lanes, lanes) for i in range(ENOUGH_SUMS)]
+        with code.loop(0, CHAIN // ENOUGH_SUMS, x) as loop:
             carried = loop.carried
             order = [(2 * i + 1) % (2 * lanes) for i in range(lanes)]
-            loop.next = [code.shuffle(carried[i], carried[(i + 1) % SUMS], order) for i in range(SUMS)]
+            loop.next = [code.shuffle(carried[i], carried[(i + 1) % ENOUGH_SUMS], order) for i in range(ENOUGH_SUMS)]
         for i, acc in enumerate(loop.results):
             code.store(acc, func.args[1], i * lanes)
 
@@ -177,7 +178,7 @@ def rates(target: Target) -> dict[str, Bench]:
         x, y = func.args
         places = code.apply("mul", code.b(kernel.Iota, lanes=lanes), code.broadcast(code.value(3), lanes))
         zero = code.zero(f32, lanes)
-        with code.loop(0, CHAIN // SUMS // 4, [zero] * 4) as loop:
+        with code.loop(0, CHAIN // ENOUGH_SUMS // 4, [zero] * 4) as loop:
             at = [code.apply("add", places, code.broadcast(code.value(code.add(code.mod(loop.iv, 16), i)), lanes)) for i in range(4)]
             loop.next = [code.apply("add", acc, code.b(kernel.Gather, x, p)) for acc, p in zip(loop.carried, at, strict=True)]
         for i, acc in enumerate(loop.results):
@@ -186,9 +187,9 @@ def rates(target: Target) -> dict[str, Bench]:
     found = {
         "multiply_adds": Bench(multiply, lanes, chains * lanes, CHAIN * chains),
         "loads": replace(read(l1), units=read(l1).units / (lanes * f32.bytes)),
-        "stores": Bench(fill, lanes, FILLED * lanes, FILLED * SUMS),
-        "shuffles": Bench(turn, SUMS * lanes, SUMS * lanes, CHAIN // SUMS * SUMS),
-        "places": Bench(gather, 4 * lanes + 64, 4 * lanes, CHAIN // SUMS // 4 * 4 * lanes),
+        "stores": Bench(fill, lanes, filled * lanes, filled * ENOUGH_SUMS),
+        "shuffles": Bench(turn, ENOUGH_SUMS * lanes, ENOUGH_SUMS * lanes, CHAIN // ENOUGH_SUMS * ENOUGH_SUMS),
+        "places": Bench(gather, 4 * lanes + 64, 4 * lanes, CHAIN // ENOUGH_SUMS // 4 * 4 * lanes),
         "l2_bytes_per_cycle": read(l2),
         "l3_bytes_per_cycle": read(l3),
         "memory_bytes_per_cycle": read(8 * l3),

@@ -19,18 +19,10 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
-from polyreme.lowering.transforms.channels_last import FEWEST_PLACES
+from polyreme.lowering.machines.step_costs import STEP_COSTS
+from polyreme.lowering.machines.winograd_costs import WINOGRAD_CHANNELS
 
 Value = Any
-
-
-# What the ways of a convolution take beside their products, in multiply-adds: for each number of a patch that is laid out, or added up from
-# patches; for each weight that is put into another order; for each one that is transformed for Winograd's algorithm.
-MOVED, PACKED, TRANSFORMED = 16, 32, 90
-# Winograd's algorithm takes this part of the multiply-adds; channels from which on it is used.
-WINOGRAD_SHARE, WINOGRAD_CHANNELS = 0.4, 16
-# Gradients of weights by windows take so many times as long as a product.
-OF_WINDOWS = 1.1
 
 
 @register_pass
@@ -70,26 +62,26 @@ class PatchProducts(FuncPass):
         if patches * op.results[0].type.dtype.bytes > self.room:
             return False
         if isinstance(op, ConvFilter):
-            return products + MOVED * patches < OF_WINDOWS * products
+            return products + STEP_COSTS.moved * patches < STEP_COSTS.windows * products
         weights = 0 if op.weight in kept or op.weight.producer(Constant) is not None else n.patch * n.out
         moves_by_one = all(s == 1 for s in n.strides)
         if isinstance(op, ConvTranspose):
-            return products + 2 * MOVED * patches < self._windows(n, n.phases, weights, moves_by_one)
-        return products + MOVED * patches < self._windows(n, products, weights, moves_by_one)
+            return products + 2 * STEP_COSTS.moved * patches < self._windows(n, n.phases, weights, moves_by_one)
+        return products + STEP_COSTS.moved * patches < self._windows(n, products, weights, moves_by_one)
 
     def _windows(self, n: _Numbers, products: int, weights: int, moves_by_one: bool) -> float:
         """What a kernel for windows takes with so many products and weights to pack, whose windows move by one or not."""
-        direct = products + PACKED * weights
+        direct = products + STEP_COSTS.packed * weights
         taken = (
             self.winograd
             and n.kernel == (3, 3)
             and moves_by_one
             and n.dilations == (1, 1)
             and min(n.channels, n.out) >= WINOGRAD_CHANNELS
-            and prod(n.places) >= FEWEST_PLACES
+            and prod(n.places) >= STEP_COSTS.winograd_places
             and config.winograd()
         )
-        return min(direct, WINOGRAD_SHARE * products + TRANSFORMED * weights) if taken else direct
+        return min(direct, STEP_COSTS.winograd * products + STEP_COSTS.transformed * weights) if taken else direct
 
 
 class _Numbers(NamedTuple):

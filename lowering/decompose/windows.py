@@ -17,6 +17,7 @@ from polyreme.ir.scalar import identity_of
 from polyreme.lowering.decompose.normalization import reshaped, wide
 from polyreme.lowering.decompose.pooling import covered_elements, pool_padding
 from polyreme.lowering.decompose.transposed import in_turns, phase_padding, phase_taps, phase_weights, view_of_weight
+from polyreme.lowering.machines.winograd_costs import WINOGRAD_CHANNELS
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
 
@@ -70,8 +71,6 @@ def _conv_product(b: Builder, padded: Value, weight: Value, strides: tuple[Dim, 
     return reshaped(b, y, (shape[0], out, *y.type.shape[first:]))
 
 
-# From so many channels on, the planes that a plane of a volume needs are worth laying beside each other.
-_DEEP = 16
 # Numbers of a patch that are worth a product.
 _LARGE_PATCH = 256
 
@@ -81,7 +80,7 @@ def _goes_by_planes(x: Value, weight: Value, strides: tuple[Dim, ...], dilations
     if x.type.rank != 5 or not isinstance(weight.type.shape[2], int):
         return False
     flat = weight.type.shape[3:] == (3, 3) and strides[1:] in ((1, 1), (2, 2)) and dilations[1:] == (1, 1)
-    return flat and known_nonnegative(x.type.shape[1] - _DEEP) and not _counts_steps(x)
+    return flat and known_nonnegative(x.type.shape[1] - WINOGRAD_CHANNELS) and not _counts_steps(x)
 
 
 def _counts_steps(x: Value) -> bool:
@@ -144,7 +143,7 @@ def _is_cut_to_patches(
     kernel = weight.type.shape[2:]
     if (
         not all(isinstance(n, int) for n in (channels, *sizes, *kernel))
-        or channels >= _DEEP
+        or channels >= WINOGRAD_CHANNELS
         or channels * prod(kernel) < _LARGE_PATCH
         or _counts_steps(x)
     ):

@@ -21,11 +21,8 @@ from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule
 from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.tasks import CHEAP_CYCLES, ENOUGH_ITERATIONS, ITERATIONS_TOGETHER
 
-# Iterations that are enough to keep many threads evenly loaded; axes further in are looped over inside.
-ENOUGH_ITERATIONS = 64
-# Iterations cheaper than this, in kernels of free sizes, are done so many at a time: what they compute of the sizes is then computed once.
-CHEAP_CYCLES, ITERATIONS_TOGETHER = 500, 8
 # Gives the next carried values; `part` numbers the unrolled copy (-1 in a scalar tail, which keeps values of its own).
 Body = Callable[[Position, int, Value | None, int, list[Value]], list[Value]]
 
@@ -131,6 +128,7 @@ def choose_nest(target: Target, sizes: Sequence[Dim], cycles: float, has_free_si
     free = any(isinstance(n, Expr) for n in sizes)
     if not sizes or (count <= 1 and not free) or (not free and count * cycles < target.serial_cycles):
         return None
+    # Axes further in than those that have enough iterations are looped over inside.
     taken, threads = 0, 1
     while taken < len(sizes) and threads < ENOUGH_ITERATIONS:
         n = sizes[taken]

@@ -17,18 +17,16 @@ from polyreme.ir.types import ScalarType, element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.machines.memory import L2_WAYS
 from polyreme.lowering.machines.targets import Target
-
-# Channels of a tile of pixels that no cache of a few ways holds when they are read at one distance.
-MANY_CHANNELS = 16
 
 
 def strides_of_copy(region: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """How a box lies that is cut along its last two axes: with the rows of all channels side by side where there are `MANY_CHANNELS`, whose
-    planes would be a power of two apart, or nearly, and so share few sets of a cache. Any other one is row-major.
+    """How a box lies that is cut along its last two axes: with the rows of all channels side by side where there are as many as L2 has
+    ways, whose planes would be a power of two apart, or nearly, and so share few sets of a cache. Any other one is row-major.
     """
     rank = len(region)
-    if axes != (rank - 2, rank - 1) or rank < 3 or region[rank - 3] < MANY_CHANNELS:
+    if axes != (rank - 2, rank - 1) or rank < 3 or region[rank - 3] < L2_WAYS:
         return tuple(prod(region[axis + 1 :]) for axis in range(rank))
     *around, channels, rows, width = region
     return (*(prod(region[axis + 1 :]) for axis in range(len(around))), width, channels * width, 1)

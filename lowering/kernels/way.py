@@ -17,6 +17,9 @@ from polyreme.lowering.analysis.kernel_work import kernel_cycles
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, title
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError, parse_schedule
 
+# Schedules of a root that are timed by who tunes, and shown, the chosen one first.
+CANDIDATES = 6
+
 
 @dataclass(frozen=True)
 class Way:

@@ -24,24 +24,22 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Region, Value
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import timed
-from polyreme.lowering.analysis.costs import cost_of
 from polyreme.lowering.emit.llvm.codegen import version
 from polyreme.lowering.kernels.gpu import GPU_BUILDERS
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, title
 from polyreme.lowering.kernels.schedule import Schedule
-from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.kernels.way import CANDIDATES, Way
 from polyreme.lowering.link.runtime import RuntimeFault, cache_in, digest_of, gpu_driver
 from polyreme.lowering.machines.targets import GpuTarget, Target, gpu_target
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
+from polyreme.lowering.schedule.cliffs import needed_cycles
 
 __all__ = ["time_schedules", "tuned"]
 
-# Schedules that are tried, interleaved rounds of them, and seconds of a measurement.
-CANDIDATES, ROUNDS, TURN = 6, 5, 0.004
+# Interleaved rounds of the schedules that are tried, and seconds of a measurement.
+ROUNDS, TURN = 5, 0.004
 # Of a GPU, where each schedule has a tile of its own, and launches are many at a time.
 GPU_CANDIDATES, GPU_ROUNDS = 12, 3
-# Roots of fewer operations are not tuned.
-MIN_OPERATIONS_TO_TUNE = 1_000_000
 
 def tuned(way: Way) -> Way:
     """As `way`, by the fastest of its first candidates on this machine."""
@@ -76,10 +74,9 @@ class _Found:
 
 
 def _is_large(request: Request) -> bool:
-    """Whether a root is of known sizes, and large enough to be tuned."""
+    """Whether a root is of known sizes, and takes as long as what is worth a thread; on a GPU any counts."""
     known = all(isinstance(n, int) for t in (*request.operand_types, *request.result_types) for n in t.shape)
-    operations = cost_of(request.func).operations
-    return known and isinstance(operations, int) and operations >= MIN_OPERATIONS_TO_TUNE
+    return known and (request.target.code == "ptx" or needed_cycles(request) >= request.target.grain_cycles)
 
 
 def _fastest(request: Request, way: Way, candidates: Sequence[Schedule]) -> Schedule:

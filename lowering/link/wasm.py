@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from polyreme.lowering.link.linkers import RESULT, Linker, absent, installed, linked, lld_of_packages, versions_of
 from polyreme.lowering.link.runtime import native_text
+from polyreme.lowering.machines.memory import STACK_BYTES
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["exported", "link_module", "loader_text", "memory_text"]
-
-# Of the stack, which stands below everything else: what is too deep traps, and never writes into data.
-STACK_BYTES = 1 << 20
 
 _DEFINED = re.compile(r"^define (?:ptr|i32|void) @(\w+)\(", re.MULTILINE)
 
@@ -54,6 +52,7 @@ def link_module(objects: Mapping[str, bytes], exports: Sequence[str], target: Ta
 
 
 def _linkers(objects: Sequence[str], exports: Sequence[str]) -> Iterator[Linker]:
+    # The stack stands below everything else: what is too deep traps, and never writes into data.
     arguments = [
         "--no-entry", "--stack-first", "-z", f"stack-size={STACK_BYTES}", "--strip-all", *(f"--export={name}" for name in exports),
         "-o", RESULT, *objects,

@@ -11,6 +11,7 @@ from dataclasses import fields
 
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.machines.cores import Rates, core_named
+from polyreme.lowering.machines.functions import OPERATIONS, POLYNOMIALS
 from polyreme.lowering.machines.targets import Target
 
 
@@ -57,9 +58,24 @@ class Traffic:
         return f"traffic<{', '.join(said)}>"
 
 
+# Estimates are no more exact than this: what is said to take more of another one's time is taken for as slow.
+NOTICED = 0.95
+
+
+def is_faster(cycles: float, others: float) -> bool:
+    """Whether an estimate is lower by so much that it is worth other code."""
+    return cycles <= NOTICED * others
+
+
 def rates_of(target: Target) -> Rates:
     """What the target's core does in a cycle."""
     return core_named(target.cpu, target.arch).rates
+
+
+def work_of_function(fn: str) -> Work:
+    """A function of one vector, of elements in registers."""
+    count = OPERATIONS.get(fn, 1)
+    return Work(multiply_adds=count) if fn in POLYNOMIALS else Work(arithmetic=count)
 
 
 def busy_cycles(work: Work, target: Target) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from polyreme.ir.types import f32
 from polyreme.lowering.machines.targets import Target
 
 # Bytes of a word: products of an element of `kernel.dot4`.
 BYTES = 4
 # Bytes of the widest vectors of any target, by which layouts are chosen that all targets share.
 WIDEST_BYTES = 64
+# Lanes of those, of float32.
+WIDEST_LANES = WIDEST_BYTES // f32.bytes
 # Where a target has so many vector registers, tiles have room for more than one thing at a time.
 MANY_REGISTERS = 32
 

@@ -10,7 +10,11 @@ L1_WAY_BYTES, L2_WAY_BYTES = 4096, 1 << 17
 FAST_L3_BYTES = 12
 # Associativity of L2.
 L2_WAYS = 16
-# Bytes of a page, at whose end the hardware prefetcher stops.
-PAGE_BYTES = 4096
+# How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
+PREFETCH_BYTES = 2048
+# Bytes that a task may take of its stack; a module of WebAssembly has a stack of as many.
+STACK_BYTES = 1 << 20
+# Bytes of a page, at whose end the hardware prefetcher stops; it follows each load on its own, and loses them if a loop has more.
+PAGE_BYTES, PREFETCHED_LOADS = 4096, 16
 # Bytes that the second-level TLB reaches with such pages.
 TLB_REACH_BYTES = 6 << 20

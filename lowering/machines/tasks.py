@@ -8,6 +8,10 @@ from __future__ import annotations
 # Of products and convolutions: what pays for waking a thread. A result is cut into about so many pieces for the threads, if each has so
 # many cycles.
 GRAIN_CYCLES, PIECES, PIECE_CYCLES = 5000, 16, 8000
+# Iterations of a loop that keep many threads evenly loaded, or tasks where each has memory of its own.
+ENOUGH_ITERATIONS = 64
+# Iterations of fewer cycles, in kernels of free sizes, are done so many at a time: what they compute of the sizes is then computed once.
+CHEAP_CYCLES, ITERATIONS_TOGETHER = 500, 8
 # Tasks of a thread, where each costs something: with several, one that is slow makes fewer of them.
 TASKS_OF_THREAD = 4
 # Tasks at most that have memory of their own, where their number is known at run time only.

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from polyreme.ir.python.records import dataclass
+from polyreme.lowering.machines.instructions import WIDEST_LANES
 from polyreme.lowering.machines.targets import Target
+
+# With fewer channels, or output channels, transforms cost more than they save.
+WINOGRAD_CHANNELS = WIDEST_LANES
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,9 @@ class WinogradCosts:
     - `direct`: the direct way's time over its multiply-adds, with taps outside of the image or without, as `direct_skips` says.
     - `loading_shows`: the part of the shorter one of two overlapped times that still shows, such as loading weights and arithmetic;
       `stream_shows` where direct tiles prefetch weights in streams.
-    - `share`: an estimate has to be at most this part of the direct way's.
+    - `share`: an estimate has to be at most this part of the direct way's, which take `unknown_rows` times as long if rows have an unknown
+      number of pixels, which direct tiles do not fit.
+    - `inner_product`: so many times as long as Winograd's inner product is estimated to take, it is as fast as that.
     """
 
     usual_transform: float = 3.0
@@ -37,6 +43,8 @@ class WinogradCosts:
     loading_shows: float = 0.35
     stream_shows: float = 0.35
     share: float = 0.9
+    unknown_rows: float = 1.5
+    inner_product: float = 1.25
 
 
 SPARE_ADDERS = WinogradCosts()

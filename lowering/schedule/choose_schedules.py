@@ -22,14 +22,12 @@ from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, facts_of, op_names, request_of
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.kernels.way import Way, cycles_of
+from polyreme.lowering.kernels.way import CANDIDATES, Way, cycles_of
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.schedule.bufferize import CARRIERS
 from polyreme.lowering.schedule.control import CONTROL, runs_general
 from polyreme.lowering.transforms.fuse import outline
 
-# Other schedules of the way that takes a root, of which `explain` shows so many.
-OTHERS = 3
 # What is no root: it is another name for memory, is known already, or has roots of its own.
 NO_ROOTS = (tensor.Constant, tensor.Reshape, tensor.Pairs, Return, *(op for op in CONTROL if op is not tensor.Scan))
 
@@ -170,7 +168,7 @@ def explain(main: Func, target: Target, builders: Sequence[KernelBuilder], prepa
             told.append(f"  {'takes it' if takes and not is_taken else 'could' if takes else 'refuses'}: {line}")
             if takes and not is_taken and isinstance(build, Way):
                 found = build.find(request)
-                for other in build.candidates(found)[1 : 1 + OTHERS]:
+                for other in build.candidates(found)[1:CANDIDATES]:
                     told.append(f"    or: {_of_way(build, found, other, request)}")
             is_taken = is_taken or takes
     return "".join(f"{line}\n" for line in told)

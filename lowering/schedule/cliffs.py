@@ -18,21 +18,14 @@ from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.kernel_work import kernel_cycles
 from polyreme.lowering.kernels.plan import KernelPlan, Request, title
-from polyreme.lowering.machines.functions import EXPENSIVE
+from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, traffic_cycles
+from polyreme.lowering.machines.functions import COMPARE_CYCLES, DRAW_CYCLES, EXPENSIVE, LATENCY
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["Cliff", "find_cliff", "needed_cycles"]
 
 # A kernel this many times slower than its root needs is a cliff.
 STEEP = 25
-# Below so many cycles a root is as fast as a call.
-SMALL = 60_000
-# Vectors that are loaded, stored or computed in a cycle; bytes that come and go in one.
-PER_CYCLE, BYTES = 2, 16
-# Cycles for single elements: read or written at a place of its own, drawn, compared while sorting, added to what came before.
-PLACE, DRAW, COMPARE, CHAIN = 2, 8, 8, 5
-# What a step of a scan waits for the one before it.
-STEP = 400
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ def find_cliff(request: Request, plan: KernelPlan) -> Cliff | None:
         return None
     cycles = sum(kernel_cycles(step.func, request.target) for step in plan.steps)
     needed = needed_cycles(request)
-    if cycles < SMALL or cycles < STEEP * needed:
+    if cycles < request.target.serial_cycles or cycles < STEEP * needed:
         return None
     return Cliff(title(request), plan.builder, cycles, needed)
 
@@ -63,7 +56,8 @@ def find_cliff(request: Request, plan: KernelPlan) -> Cliff | None:
 def needed_cycles(request: Request) -> float:
     """Cycles that the arithmetic of a root and its memory take one thread of the target."""
     memory = sum(estimate(product(v.type.shape)) * v.type.dtype.bytes for v in (*request.func.args, *request.results))
-    return 1000 + memory / BYTES + _within(request.func, request.target)
+    moving = traffic_cycles(Traffic(l3=memory), request.target)
+    return rates_of(request.target).call_cycles + moving + _within(request.func, request.target)
 
 
 def _within(op: Op, target: Target) -> float:
@@ -71,7 +65,8 @@ def _within(op: Op, target: Target) -> float:
     for region in op.regions:
         for block in region.blocks:
             total += sum(_within(inner, target) if inner.regions else _needed(inner, target) for inner in block)
-    return (total + STEP) * estimate(op.steps) if isinstance(op, tensor.Scan) else total
+    # A step of a scan waits for the one before it as a call does.
+    return (total + rates_of(target).call_cycles) * estimate(op.steps) if isinstance(op, tensor.Scan) else total
 
 
 def _needed(op: Op, target: Target) -> float:
@@ -81,14 +76,15 @@ def _needed(op: Op, target: Target) -> float:
     read = max((estimate(product(v.type.shape)) for v in op.operands), default=0)
     if isinstance(op, tensor.Contract):
         sums = estimate(product(tensor.ContractSpec(op.spec).sizes(op.a.type.shape, op.b.type.shape).values()))
-        return sums / target.lanes(element_type(op.a.type)) / target.multiply_adds
+        return busy_cycles(Work(multiply_adds=sums / target.lanes(element_type(op.a.type))), target)
     if isinstance(op, tensor.Argsort):
-        return read * max(1.0, math.log2(max(read, 2))) * COMPARE
+        return read * max(1.0, math.log2(max(read, 2))) * COMPARE_CYCLES
     if isinstance(op, tensor.Cumulate):
-        return read * CHAIN
+        return busy_cycles(Work(waits=LATENCY * read), target)
     if isinstance(op, (tensor.Gather, tensor.Scatter)):
-        return (made if isinstance(op, tensor.Gather) else estimate(product(op.updates.type.shape))) * PLACE
+        moved = made if isinstance(op, tensor.Gather) else estimate(product(op.updates.type.shape))
+        return busy_cycles(Work(places=2.0 * moved), target)
     if isinstance(op, tensor.Random):
-        return made * DRAW
+        return made * DRAW_CYCLES
     dear = EXPENSIVE.get(op.attributes.get("fn", ""), 1) if op.has(Elementwise) else 1
-    return max(made, read) * dear / target.lanes(element_type(op.results[0].type)) / PER_CYCLE
+    return busy_cycles(Work(arithmetic=max(made, read) * dear / target.lanes(element_type(op.results[0].type))), target)

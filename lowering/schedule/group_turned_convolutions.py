@@ -10,7 +10,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.passes import FuncPass
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.rows import shape_rank
-from polyreme.lowering.kernels.conv.depthwise import find_depthwise
+from polyreme.lowering.kernels.conv.depthwise_plan import find_depthwise
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.epilogue import channels_first

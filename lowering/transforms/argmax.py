@@ -12,9 +12,7 @@ from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.rows import shape_of
-
-# Shorter rows are looked through element by element while lanes hold other rows.
-LONG_ROW = 16
+from polyreme.lowering.machines.instructions import WIDEST_LANES
 
 
 @register_pass
@@ -34,7 +32,8 @@ class ExtremesInTwoPasses(FuncPass):
     def run_on(self, func: Func) -> None:
         for op in [op for op in func.walk() if isinstance(op, tensor.ArgReduce)]:
             shape = shape_of(op.x)
-            long = not isinstance(shape[-1], int) or shape[-1] >= LONG_ROW
+            # Shorter rows are looked through element by element while lanes hold other rows.
+            long = not isinstance(shape[-1], int) or shape[-1] >= WIDEST_LANES
             if op.axis == len(shape) - 1 and long and not _is_windows(op.x) and element_type(op.x.type).kind in "fiu":
                 op.replace_with(_positions(Builder.before_op(op), op))
                 op.erase()

@@ -27,29 +27,22 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
-from polyreme.ir.types import ScalarType, element_type, f32, i16
+from polyreme.ir.types import ScalarType, element_type, i16
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
-from polyreme.lowering.machines.instructions import WIDEST_BYTES
+from polyreme.lowering.machines.instructions import WIDEST_LANES
+from polyreme.lowering.machines.step_costs import STEP_COSTS
 from polyreme.lowering.transforms.dilation import without_dilation
 from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP, larger_groups
 from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
 
 Axes = tuple[int, ...]
 
-# Groups of fewer channels than lanes of the widest vectors are no axis to have lanes along.
-_GROUP = WIDEST_BYTES // f32.bytes
-
 # Channels of convolutions over rows of unknown length that pay, if they are strided or sum up so many products: elsewhere each pixel is a
 # sum of its own.
 LEAST = 4
 DEEP = 128
-
-# Of an image, places of windows from which on Winograd's algorithm is faster than others; and by how much the convolutions that it takes
-# have to exceed a step's others.
-FEWEST_PLACES = 36
-STEP_SHARE = 0.75
 
 # Constants up to this many elements are put into another order here; larger ones by a kernel, or a pack.
 _FOLDED = 1 << 16
@@ -67,6 +60,8 @@ class ChannelsLast(FuncPass):
     are sunk and before fusion, which find longer chains afterwards. With `blocks`, convolutions with very few channels compute several
     pixels at once. With `row_windows` the target has a kernel for depthwise convolutions along rows of pixels, so that one of them alone is
     better left as it is.
+
+    Groups of fewer channels than lanes of the widest vectors are no axis to have lanes along.
     """
 
     name: ClassVar[str] = "channels-last"
@@ -111,7 +106,7 @@ class ChannelsLast(FuncPass):
             rows = (alone or few) and self.row_windows
             apart = not rows and ((strided and (alone or unknown)) or (unknown and (alone or (summed >= DEEP and not grouped))))
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
-                min(LEAST, self.channels) if apart and unknown else min(_GROUP, self.channels) if alone else self.channels
+                min(LEAST, self.channels) if apart and unknown else min(WIDEST_LANES, self.channels) if alone else self.channels
             )
             made += estimate(product(shape_of(op.result))) * (3 if apart else 1)
             wins, others = wins + work * many, others + work * (not many)
@@ -142,12 +137,12 @@ class ChannelsLast(FuncPass):
                     window is not None
                     and window.sizes == (3, 3)
                     and window.strides == (1, 1)
-                    and estimate(product(sizes[c] for c in conv.places)) >= FEWEST_PLACES
+                    and estimate(product(sizes[c] for c in conv.places)) >= STEP_COSTS.winograd_places
                     and min(map(estimate, (product(summed), product(sizes[c] for c in conv.channels)))) >= self.channels
                 )
             work = estimate(product(sizes.values()))
             wins, others = wins + work * taken, others + work * (not taken)
-        return wins > STEP_SHARE * others
+        return wins > STEP_COSTS.channels_last * others
 
 
 def _moves_channels_last(value: Value) -> bool:
@@ -338,7 +333,7 @@ def _lanes_over_groups(b: Builder, xs: Sequence[Value], op: tensor.Map) -> Value
     """
     shape = _common([shape_of(x) for x in xs])
     groups, few = shape[-2:] if len(shape) > 2 else (1, 1)
-    if not (isinstance(groups, int) and isinstance(few, int) and 1 < few < _GROUP <= groups * few) or all(
+    if not (isinstance(groups, int) and isinstance(few, int) and 1 < few < WIDEST_LANES <= groups * few) or all(
         shape_of(x)[-1:] in ((), (few,)) for x in xs
     ):
         return b(tensor.Map, *xs, **op.attributes)
@@ -418,7 +413,7 @@ def _reduce(converter: _LayoutConverter, op: tensor.Reduce, b: Builder) -> _Vers
     x, perm = converter.versions[op.x]
     axes = tuple(sorted(perm[a] for a in op.axes))
     last, few = len(perm) - 1, shape_of(x)[-1]
-    if last in axes and last - 1 not in axes and len(axes) > 1 and isinstance(few, int) and few < _GROUP:
+    if last in axes and last - 1 not in axes and len(axes) > 1 and isinstance(few, int) and few < WIDEST_LANES:
         # Over all but the channels of a group, with lanes along all channels; then what is left of each group.
         x, axes = b(tensor.Reduce, x, fn=op.fn, axes=axes[:-1], keepdims=True), axes if not op.keepdims else (last,)
     made = b(tensor.Reduce, x, fn=op.fn, axes=axes, keepdims=op.keepdims)

@@ -12,10 +12,11 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import ceildiv
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.machines.winograd_costs import WINOGRAD_CHANNELS
 from polyreme.lowering.transforms.pixel_blocks import longer
 
-# Fewer channels or results per side do not pay.
-MIN_CHANNELS, MIN_PLACES = 16, 2
+# Fewer results per side do not pay.
+MIN_PLACES = 2
 
 
 def without_dilation(b: Builder, windows: tensor.Window, weight: Value, spec: str) -> Value | None:
@@ -34,7 +35,7 @@ def without_dilation(b: Builder, windows: tensor.Window, weight: Value, spec: st
         or element_type(weight.type) != f32
     ):
         return None
-    if not all(isinstance(n, int) for n in (dilation, *sizes, channels, outputs)) or min(channels, outputs) < MIN_CHANNELS:
+    if not all(isinstance(n, int) for n in (dilation, *sizes, channels, outputs)) or min(channels, outputs) < WINOGRAD_CHANNELS:
         return None
     places = [size - 2 * dilation for size in sizes]
     if dilation < 2 or min(places) < MIN_PLACES * dilation:

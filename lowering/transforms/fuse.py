@@ -25,6 +25,9 @@ from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import is_pooling, rows_of, shape_of
+from polyreme.lowering.machines.instructions import MANY_REGISTERS, WIDEST_LANES
+from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.tasks import TASKS_OF_THREAD
 from polyreme.lowering.transforms.widen_halves import widens_weights
 
 _FREE = (
@@ -38,12 +41,6 @@ _FREE = (
     tensor.Window,
     tensor.Pad,
 )
-# Rows of more elements than this, and fewer of them than that, are not made longer by fusing: threads would have nothing to share.
-_LONG_ROW = 1 << 16
-_FEW_ROWS = 4
-# Up to so many pixels wait in registers for their mean.
-_FEW_PIXELS = 16
-_FEW_NUMBERS = 16
 
 
 def is_free(op: Op, write_pads: bool = True) -> bool:
@@ -223,7 +220,8 @@ class _Fusion:
         count = estimate(product(rows.space[a] for a in rows.outer))
         length = estimate(product(rows.space[a] for a in rows.reduced))
         again = any(rows.is_full(v) and rows.level.get(v, 0) for v in results) or max(rows.level.values()) > 1
-        return not (again and count < _FEW_ROWS and length > _LONG_ROW)
+        # Few rows, each of which would be worth threads, are not made longer: threads would have nothing to share.
+        return not (again and count < TASKS_OF_THREAD and length > Target.serial_cycles)
 
     def _reads_once(self, op: Op, consumer: Op, path: Sequence[Op], group: Group) -> bool:
         """Whether computing `op` where `consumer` reads it computes no element much more often than once."""
@@ -383,9 +381,9 @@ class _Fusion:
                 waits[group] += 1
         number = {group: i for i, group in enumerate(groups)}
         in_order = _sorted(groups, readers, waits, number)
-        # What is a few numbers comes when it is first needed, as rates that a step of training takes.
+        # What is a line of numbers at most comes when it is first needed, as rates that a step of training takes.
         for group in reversed(in_order):
-            if all(estimate(product(shape_of(v))) <= _FEW_NUMBERS for op in group.ops for v in op.results):
+            if all(estimate(product(shape_of(v))) <= WIDEST_LANES for op in group.ops for v in op.results):
                 number[group] = min([number[group], *(number[reader] for reader in readers[group])])
         return _sorted(groups, readers, waits, number)
 
@@ -483,12 +481,12 @@ def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Val
 
 def is_whole(window: tensor.Window) -> bool:
     """Whether a window takes in an image of many pixels whole: its mean reads what is in the cache, while tiles of a convolution would all
-    have to wait for it.
+    have to wait for it. Up to half of the registers of a machine that has many, pixels wait there for their mean.
     """
     shape = shape_of(window.x)
     return (
         all(shape[axis] == size for axis, size in zip(window.axes, window.sizes, strict=True))
-        and estimate(product(window.sizes)) > _FEW_PIXELS
+        and estimate(product(window.sizes)) > MANY_REGISTERS // 2
     )
 
 

@@ -9,20 +9,20 @@ from typing import ClassVar
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
+from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.rows import is_pooling, shape_of, shape_rank
+from polyreme.lowering.machines.functions import ENOUGH_SUMS, LATENCY, LATENCY_OF_SIMPLE
+from polyreme.lowering.machines.instructions import WIDEST_LANES
+from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.tasks import PIECES
 from polyreme.lowering.transforms.fuse import is_whole
 
-# Fewer elements are read by one thread before others are awake.
-MANY_ELEMENTS = 1 << 19
-# So many rows keep threads evenly loaded; shorter rows spend their time where their lanes meet.
-ENOUGH_ROWS, LONG_ROW = 16, 512
-# The same where lanes run over what is kept, which so many lanes at a time are one task's: rows of fewer elements for each lane are not
-# worth a sum that waits in memory.
-MANY_IN_COLUMNS, LANES_OF_TASK, LONG_COLUMN = 1 << 17, 128, 8
+# Where lanes run over what is kept, rows of fewer elements for each lane are not worth a sum that waits in memory.
+LONG_COLUMN = 8
 
 
 @register_pass
@@ -43,7 +43,9 @@ class ReduceRowsFirst(FuncPass):
     def run_on(self, func: Func) -> None:
         for op in [op for op in func.block if isinstance(op, tensor.Reduce)]:
             dtype = element_type(op.x.type)
-            axes = _axes_of_rows(shape_of(op.x), op.axes) or _axes_of_columns(shape_of(op.x), op.axes)
+            axes: tuple[int, ...] = ()
+            if _is_long(op.x):
+                axes = _axes_of_rows(shape_of(op.x), op.axes) or _axes_of_columns(shape_of(op.x), op.axes)
             if axes and not (dtype.is_float and dtype.bits < 32) and not is_pooling(op):
                 b = Builder.before_op(op)
                 rows = b(tensor.Reduce, op.x, fn=op.fn, axes=axes, keepdims=True)
@@ -51,31 +53,40 @@ class ReduceRowsFirst(FuncPass):
                 op.erase()
 
 
+def _is_long(x: Value) -> bool:
+    """Whether one thread reads a value of known size for so long that others are worth waking."""
+    count = product(shape_of(x))
+    return isinstance(count, int) and count * element_type(x.type).bytes >= Target.serial_cycles * Target.memory_bytes_per_cycle
+
+
 def _axes_of_rows(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """The last axes, which are a row's where all are reduced and there are many long rows; none elsewhere."""
     elements = product(shape)
-    if not isinstance(elements, int) or elements < MANY_ELEMENTS or any(n != 1 for i, n in enumerate(shape) if i not in axes):
+    if any(n != 1 for i, n in enumerate(shape) if i not in axes):
         return ()
     for first in range(1, len(shape)):
         row = product(shape[first:])
-        if elements >= ENOUGH_ROWS * row:
-            return tuple(range(first, len(shape))) if row >= LONG_ROW else ()
+        if elements >= PIECES * row:
+            # The lanes of a row meet at its end, half of them at a time.
+            meeting = (LATENCY + LATENCY_OF_SIMPLE) * (WIDEST_LANES - 1).bit_length()
+            return tuple(range(first, len(shape))) if row >= meeting * WIDEST_LANES else ()
     return ()
 
 
 def _axes_of_columns(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """The reduced axes that are a row's where what is kept stands side by side, in few tasks, and is a long sum each; none elsewhere."""
-    elements, last = product(shape), len(shape) - 1
-    if not isinstance(elements, int) or elements < MANY_IN_COLUMNS or last in axes or shape[last] == 1:
+    last = len(shape) - 1
+    if last in axes or shape[last] == 1:
         return ()
     kept = product(n for i, n in enumerate(shape) if i not in axes)
     assert isinstance(kept, int)
-    tasks = kept // shape[last] * -(-shape[last] // LANES_OF_TASK)
+    # A task has as many lanes as hide the latency of its sums.
+    tasks = kept // shape[last] * -(-shape[last] // (ENOUGH_SUMS * WIDEST_LANES))
     for i in range(1, len(axes)):
-        if tasks >= ENOUGH_ROWS:
+        if tasks >= PIECES:
             return ()
         tasks, row = tasks * shape[axes[i - 1]], product(shape[a] for a in axes[i:])
-        if tasks >= ENOUGH_ROWS:
+        if tasks >= PIECES:
             return axes[i:] if row >= LONG_COLUMN else ()
     return ()
 

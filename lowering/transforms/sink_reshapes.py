@@ -19,11 +19,10 @@ from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.machines.instructions import WIDEST_LANES
 
 # A mean, or a deviation, is not further than so many ops from what it is of.
 _FEW_STEPS = 32
-# Rows of fewer elements fill no vector: what is computed of memory goes on in rows of its own.
-_SHORT_ROW = 16
 
 
 @register_pass
@@ -146,7 +145,8 @@ def _map_of_memory(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> te
     share the kernel of that. So an average that an update goes on with is of the one before.
     """
     near = x.producer(tensor.Map)
-    if near is None or len(x.uses) > 1 or shape_of(x) != shape or _from_contract(x) or estimate(old[-1]) < _SHORT_ROW:
+    # Rows that fill no vector: what is computed of memory goes on in rows of its own.
+    if near is None or len(x.uses) > 1 or shape_of(x) != shape or _from_contract(x) or estimate(old[-1]) < WIDEST_LANES:
         return None
     return near if all(_shape_in_front(y, shape, old) is not None for y in near.xs) else None
 

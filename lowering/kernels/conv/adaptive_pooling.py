@@ -39,12 +39,12 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.functions import ENOUGH_SUMS
+from polyreme.lowering.machines.instructions import WIDEST_LANES
 from polyreme.lowering.machines.targets import Target
 
-# Parts of an axis: each has a size of its own that the kernel looks up.
-MOST_PARTS = 16
-# Accumulators of parts of long rows, each with a mask.
-TOGETHER = 8
+# Parts of an axis: each has a lane, and a size of its own that the kernel looks up.
+MOST_PARTS = WIDEST_LANES
 # Channels of a task.
 CHANNELS = 16
 
@@ -226,7 +226,7 @@ def find_adaptive_root(request: Request) -> AdaptiveRoot | None:
 def choose_adaptive(root: AdaptiveRoot) -> AdaptiveSchedule:
     """As many parts together as there are, up to eight, and sixteen channels to a task."""
     count, lanes = len(root.pooling.along.starts), root.request.target.lanes(root.dtype)
-    return _schedule(root, min(TOGETHER, lanes, 1 << (count - 1).bit_length()), CHANNELS)
+    return _schedule(root, min(ENOUGH_SUMS, lanes, 1 << (count - 1).bit_length()), CHANNELS)
 
 
 def _schedule(root: AdaptiveRoot, together: int, channels: int) -> AdaptiveSchedule:

@@ -20,6 +20,7 @@ from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import Problem, find_problem, in_words, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.memory import STACK_BYTES
 from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES
 
 # Parts of L2, 1 / this: the image of a task; a larger one if each task streams its weights; sums that wait; what a tile reads of a panel
@@ -27,8 +28,6 @@ from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES
 IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
 # The last one for an L2 of fewer bytes.
 SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
-# L2 counts as no larger, since a task has its memory on the stack.
-MAX_L2_BYTES = 1 << 20
 # Weights are streamed if they take more than 1 / this of L3.
 L3_SHARE_OF_WEIGHTS = 20
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
@@ -245,7 +244,7 @@ class Direct:
             self.around is None
             or self.border is not None
             or self.numbered
-            or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MAX_L2_BYTES
+            or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > STACK_BYTES
         ):
             return None
         return self.around
@@ -388,7 +387,8 @@ class Direct:
         return [(n - 1) * s + r for n, s, r in zip(outputs, self.steps, self.reaches, strict=True)]
 
     def _fits(self, outputs: Sequence[int]) -> bool:
-        room = min(self.p.request.target.caches[1], MAX_L2_BYTES)
+        # A task has its memory on the stack.
+        room = min(self.p.request.target.caches[1], STACK_BYTES)
         needed = self.needed(outputs)
         # Windows with gaps between them leave out some of the region.
         image = min(prod(self.region(needed)) * self.image_bytes, prod(needed) * self.k * self.p.dtype.bytes)

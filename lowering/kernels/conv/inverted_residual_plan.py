@@ -16,7 +16,7 @@ from polyreme.ir.dims import product as size_of
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
-from polyreme.lowering.kernels.conv.depthwise import (
+from polyreme.lowering.kernels.conv.depthwise_plan import (
     ChannelwisePlan,
     WindowAxis,
     find_depthwise,
@@ -24,14 +24,14 @@ from polyreme.lowering.kernels.conv.depthwise import (
     pixels_of_tile,
     widths_of_tiles,
 )
-from polyreme.lowering.kernels.conv.direct_plan import MAX_L2_BYTES, Direct, DirectSchedule, choose_direct, find_direct
+from polyreme.lowering.kernels.conv.direct_plan import Direct, DirectSchedule, choose_direct, find_direct
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.microkernel import rank_tiles
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
-from polyreme.lowering.machines.memory import FAST_L3_BYTES
+from polyreme.lowering.machines.memory import FAST_L3_BYTES, STACK_BYTES
 from polyreme.lowering.machines.tasks import PIECES, TASKS_WITH_MEMORY
 
 # Parts of L2, 1 / this: scratch memory of a task, and weights, which are read again for each row.
@@ -47,8 +47,6 @@ EVEN_GROUPS = 8
 MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
 # Vectors of a tile of the last product.
 MOST_VECTORS_OF_LAST = 8
-# Numbers of rows that are candidates, with the chosen one, and vectors of such tiles of the first product.
-OTHER_ROWS, MOST_OTHER_VECTORS = 3, 4
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class InvertedResidual:
         """How many rows of the windows' result may be made at a time: what fits the cache, in a whole number of groups of an image of known
         or of a usual size.
         """
-        room = min(self.request.target.caches[1], MAX_L2_BYTES) // L2_SHARE
+        room = min(self.request.target.caches[1], STACK_BYTES) // L2_SHARE
         places = estimate_pixels(self.down.places)
         most = max(1, places // PIECES) if self.is_open else places
         return tuple(n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room)
@@ -230,11 +228,11 @@ def other_inverted_residuals(block: InvertedResidual) -> Iterator[InvertedResidu
     """Other numbers of rows, and other tiles of the first product."""
     own = choose_inverted_residual(block)
     assert own is not None
-    for rows in sorted(block.fitting, key=lambda n: (abs(n - own.rows), n))[:OTHER_ROWS]:
+    for rows in sorted(block.fitting, key=lambda n: (abs(n - own.rows), n)):
         yield schedule_inverted_residual(block, rows)
     if isinstance(block.first, Product):
         registers, pixels = block.first.problem.registers, estimate_pixels(shape_of(block.depthwise.image)[2])
-        for vectors in range(1, min(-(-typical(block.first.n) // registers.lanes), MOST_OTHER_VECTORS) + 1):
+        for vectors in range(1, min(-(-typical(block.first.n) // registers.lanes), registers.accumulators) + 1):
             yield replace(own, first=ProductTile(min(registers.most_rows(vectors), pixels), vectors))
 
 

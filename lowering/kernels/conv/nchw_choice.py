@@ -44,11 +44,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import Problem, find_problem, typical
 from polyreme.lowering.kernels.schedule import ScheduleError
 from polyreme.lowering.kernels.way import Way
-
-# Lanes of whole vectors for each pixel, up to which a convolution of single pixels is a matrix product.
-MOST_LANES_OF_PIXELS = 1.05
-# Tiles of channels that are candidates, with the chosen one.
-OTHER_TILES = 3
+from polyreme.lowering.machines.cost import is_faster
 
 
 def strategies_of(image: NchwImage) -> list[Strategy]:
@@ -71,7 +67,7 @@ def other_nchw(image: NchwImage) -> Iterator[NchwSchedule]:
     if isinstance(best.tile, ChannelTile):
         p = image.problem
         tiles = rank_tiles(prod(best.extents), typical(image.channels), typical(best.k), p.registers)
-        for tile in tiles[1:OTHER_TILES]:
+        for tile in tiles[1:]:
             made = ChannelLanes.of(image, channel_tile(image, tile))
             if made is not None:
                 yield made.schedule()
@@ -145,7 +141,8 @@ def _fills_vectors(request: Request, lanes: int) -> bool:
     if joined is request:
         return False
     *_, channels, pixels = joined.result_types[0].shape
-    return isinstance(pixels, int) and -(-pixels // lanes) * lanes <= MOST_LANES_OF_PIXELS * pixels and channels != 1
+    # Whole vectors of all pixels have few lanes more than that.
+    return isinstance(pixels, int) and channels != 1 and not is_faster(pixels, -(-pixels // lanes) * lanes)
 
 
 def _image(p: Problem) -> NchwImage | None:

@@ -20,11 +20,10 @@ from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, SummedTile, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import Accumulators, Axis, join_axes, nest_steps, step_cycles, tile_heights, tile_rows, zeros
 from polyreme.lowering.kernels.plan import Slot
+from polyreme.lowering.machines.functions import LATENCY_OF_SIMPLE
 
 # The largest distance of pixels under neighbouring lanes.
 MOST_APART = 2
-# Cycles in which the lanes of an accumulator are added up and stored.
-CYCLES_OF_A_SUM = 12
 
 
 def summed_tile(image: NchwImage) -> SummedTile:
@@ -74,8 +73,10 @@ class SummedLanes(Strategy):
 
     def cycles(self) -> float:
         sums = prod(self.extents)
+        # The lanes of each accumulator are added up, half of them at a time.
+        sums_cycles = sums * LATENCY_OF_SIMPLE * (self.lanes - 1).bit_length()
         # A load and, where pixels are apart, a shuffle for each accumulator.
-        return self.k / self.row * self.vectors * sums / (self.high * self.extents[-1]) * self._step_cycles() + sums * CYCLES_OF_A_SUM
+        return self.k / self.row * self.vectors * sums / (self.high * self.extents[-1]) * self._step_cycles() + sums_cycles
 
     def _step_cycles(self) -> float:
         return step_cycles(1, self.high * self.extents[-1]) * (1 if self.apart == 1 else MOST_APART)

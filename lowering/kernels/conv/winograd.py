@@ -24,7 +24,7 @@ A result is within `ACCURACY[span, size]` of the exact one. The magnitude is the
 cancel leave their rounding errors. For the same reason one infinity or nan spoils its whole piece.
 
 Images of bytes that are 16-bit numbers in memory (`WinogradImage.pairs`) are convolved exactly: 3x3 with stride one, pieces of 2x2. Vectors
-of words are transformed as vectors of their halves. Weights are `EXACT_SCALE` times G g G', whole numbers, and sums are shifted back.
+of words are transformed as vectors of their halves. Weights are `EXACT.scale` times G g G', whole numbers, and sums are shifted back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.direct_plan import find_direct
 from polyreme.lowering.kernels.conv.winograd_plan import (
-    EXACT_SCALE,
+    EXACT,
     Blocking,
     WinogradImage,
     WinogradSchedule,
@@ -231,7 +231,7 @@ class _WinogradBuilder:
         w = b(tensor.Reshape, w, shape=(cut.parts, cut.panels, cut.width, cut.ranges, cut.depth, word, image.span**2))
         w = b(tensor.Transpose, w, perm=(0, 3, 1, 6, 4, 2, 5))
         matrix = np.array([[float(x) for x in row] for row in cut.transforms.weights])
-        both = np.kron(matrix, matrix) * (EXACT_SCALE if image.pairs else 1)
+        both = np.kron(matrix, matrix) * (EXACT.scale if image.pairs else 1)
         if image.pairs:
             # Whole numbers of some thousands, which float32 has all of.
             w = b(tensor.Map, w, fn="cast", dtype=f32)
@@ -524,7 +524,7 @@ class _WinogradTask:
             block = [[load(i * reach + j) for j in range(reach)] for i in range(reach)]
             made = self.linear.square(cut.transforms.results, block)
             if image.pairs:
-                by = code.broadcast(code.constant(EXACT_SCALE.bit_length() - 1, i32), self.lanes)
+                by = code.broadcast(code.constant(EXACT.scale.bit_length() - 1, i32), self.lanes)
                 made = [[code.apply("shr", x, by) for x in line] for line in made]
             around = {image.letters[0]: position_at(n), image.output: position_at(output, 0, 1)}
             # A piece gives so many results of the group, as many of which exist.

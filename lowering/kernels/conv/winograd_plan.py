@@ -24,29 +24,34 @@ from polyreme.lowering.kernels.microkernel import Registers, split_extent, step_
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import Problem, find_problem
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.machines.cost import is_faster
+from polyreme.lowering.machines.memory import STACK_BYTES
 from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECES
-from polyreme.lowering.machines.winograd_costs import WinogradCosts, winograd_costs
+from polyreme.lowering.machines.winograd_costs import WINOGRAD_CHANNELS, WinogradCosts, winograd_costs
 
 ACCURACY = ALGORITHMS["winograd"]
 """By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
 # Sizes where additions cost nothing beside multiply-adds. Elsewhere 3 has fewer products than 2 and fewer weights than 4.
 USUAL_SIZES = {3: (2, 4), 5: (2,)}
-# For integers: the size of a piece, whose transforms hold 1 and -1 and the weights' halves; by how much the sums are then too large; and
-# the channels with which 9 products of bytes each, times 4, still fit into 32 bits.
-EXACT_SIZE, EXACT_SCALE, MOST_EXACT = 2, 4, 512
-# Registers for the numbers of two rows and their products (`Registers.factors`).
-EXACT_FACTORS = 4
+
+
+@dataclass(frozen=True)
+class ExactPieces:
+    """How integers are convolved: by pieces of `size`, whose transforms hold 1 and -1 and the weights' halves, so that sums are `scale`
+    times too large; 9 products of bytes of so many `channels`, times that, still fit into 32 bits. The numbers of two rows and their
+    products take so many registers (`Registers.factors`).
+    """
+
+    size: int
+    scale: int
+    channels: int
+    factors: int
+
+
+EXACT = ExactPieces(size=2, scale=4, channels=512, factors=4)
 
 # Windows that are taken, and their strides.
 WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
-# Channels and output channels below which transforms cost more than they save.
-LEAST_CHANNELS = 16
-# Winograd's inner product is taken if the estimate here is more than this part of its own.
-INNER_PRODUCT_SHARE = 1.25
-# The direct way's further factor if rows have an unknown number of pixels, which its tiles do not fit.
-UNKNOWN_ROWS = 1.5
-# A second blocking for few pixels has to take at most this part of the first one's time there.
-ADVANTAGE_OF_TWO = 0.95
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ class WinogradImage:
     def sizes(self) -> tuple[int, ...]:
         """Sizes of pieces that it may be cut into."""
         if self.pairs:
-            return (EXACT_SIZE,)
+            return (EXACT.size,)
         if self.request.target.spare_adders:
             return USUAL_SIZES[self.span]
         return tuple(size for size, stride in self.costs.transform if stride == self.stride and self.span == 3)
@@ -168,7 +173,7 @@ class WinogradImage:
     def direct_cycles(self) -> float:
         """The estimated cycles of the direct convolution; per pixel, as the mean of usual sizes, if sizes are unknown."""
         if not self.known:
-            slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
+            slower = 1 if len(self.usual) == 1 else self.costs.unknown_rows
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
         target, costs = self.request.target, self.costs
         arithmetic = self.pixels * self.channels * self.span**2 * self.vectors / 2
@@ -227,10 +232,10 @@ def find_image(request: Request) -> WinogradImage | None:
         return None
     if not isinstance(problem.right.source, BlockArgument) or (problem.pairs and problem.right.source.index not in request.constant):
         return None
-    if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
+    if min(channels, outputs) < WINOGRAD_CHANNELS or high * wide == 0:
         return None
     if problem.pairs:
-        if channels % 2 or channels > MOST_EXACT or (window.sizes[0], window.strides[0]) != (3, 1):
+        if channels % 2 or channels > EXACT.channels or (window.sizes[0], window.strides[0]) != (3, 1):
             return None
         channels //= 2
     return WinogradImage(
@@ -460,7 +465,7 @@ def _prefers_inner_product(request: Request, cuts: Sequence[Blocking]) -> bool:
     """Whether Winograd's inner product takes less time. Estimates here are in cycles of two multiply-adds."""
     inner_product = find_winograd_inner_product(request)
     cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
-    return inner_product is not None and cycles > INNER_PRODUCT_SHARE * inner_product.cycles
+    return inner_product is not None and cycles > winograd_costs(request.target).inner_product * inner_product.cycles
 
 
 def why_not_winograd(image: WinogradImage) -> str:
@@ -535,7 +540,7 @@ def choose_blockings(image: WinogradImage) -> list[Blocking]:
         return [replace(best_for(usual[direct:]), least=isqrt(usual[direct - 1].pixels * usual[direct].pixels))]
     few, *more = usual
     small = best_for([few])
-    if small.of(few).cycles > ADVANTAGE_OF_TWO * best.of(few).cycles:
+    if not is_faster(small.of(few).cycles, best.of(few).cycles):
         return [best]
     limit = isqrt(few.pixels * more[0].pixels)
     return [replace(small, below=limit), replace(best_for(more), least=limit)]
@@ -543,8 +548,8 @@ def choose_blockings(image: WinogradImage) -> list[Blocking]:
 
 def blockings(image: WinogradImage, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
     """Blockings whose scratch memory fits into L2, with pieces of these sizes (None: the image's own)."""
-    room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
-    registers = replace(image.problem.registers, factors=EXACT_FACTORS) if image.pairs else image.problem.registers
+    room = min(image.request.target.caches[1] * 7 // 8, STACK_BYTES)
+    registers = replace(image.problem.registers, factors=EXACT.factors) if image.pairs else image.problem.registers
     depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]
     for size in (s for s in (image.sizes if sizes is None else sizes) if not any(s % step for step in image.steps)):
         for vectors in range(1, min(image.vectors, 4) + 1):

@@ -28,9 +28,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
-
-# Of each row, columns that are done together: what was written last is still in L1.
-COLUMN_BYTES = 4096
+from polyreme.lowering.machines.memory import L1_WAY_BYTES
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,8 @@ def choose_cumulate(found: Cumulated) -> CumulateSchedule:
     taken: int | None = None
     cycles = 12 * size / lanes
     if columns != 1:
-        taken = COLUMN_BYTES // found.inner.bytes
+        # Columns that are done together: what was written last is still in L1.
+        taken = L1_WAY_BYTES // found.inner.bytes
         taken = min(columns, taken) if isinstance(columns, int) else taken
         cycles = size * taken / lanes
     free = any(isinstance(n, Expr) for n in found.shape)

@@ -47,15 +47,13 @@ from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.memory import PREFETCH_BYTES
 
 # What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is
 # carried on.
 RowBody = Callable[[dict[int, Position], int, Value | None, int, list[Value]], list[Value]]
 # A nest, and what is done in one iteration of it.
 Work = tuple[Nest, Callable[[list[Position]], None]]
-
-# How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
-PREFETCH_BYTES = 2048
 
 
 def build_loops(request: Request) -> KernelPlan | None:

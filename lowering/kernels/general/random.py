@@ -7,11 +7,12 @@ gives one draw. Draws follow one another, so the kernel runs on one thread.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 
 import numpy as np
 
 from polyreme.dialects import tensor
-from polyreme.dialects.mt19937 import STATE_WORDS, WORDS
+from polyreme.dialects.mt19937 import HALF, LOWER, MATRIX, STATE_WORDS, UPPER, WORDS
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
@@ -26,13 +27,11 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 
-HALF = 156
-_MATRIX = 0xB5026F5AA96619E9
-_UPPER = 0xFFFFFFFF80000000
-_LOWER = 0x7FFFFFFF
-# Each of the 156 words of a half is made from words of the other half, so whole vectors of them are independent.
-LANES = 4
+# Each of the words of a half is made from words of the other half, so whole vectors of them are independent: as many lanes as the widest
+# have, if halves are whole ones.
+LANES = gcd(WIDEST_BYTES // u64.bytes, HALF)
 
 
 @dataclass(frozen=True)
@@ -151,11 +150,10 @@ class Twister:
 
     def _mix(self, current: Value, following: Value, far: Value, lanes: int) -> Value:
         code = self.code
-        y = code.apply(
-            "or", code.apply("and", current, self._constant(_UPPER, lanes)), code.apply("and", following, self._constant(_LOWER, lanes))
-        )
+        upper, lower = (self._constant(int(mask), lanes) for mask in (UPPER, LOWER))
+        y = code.apply("or", code.apply("and", current, upper), code.apply("and", following, lower))
         odd = code.apply("ne", code.apply("and", y, self._constant(1, lanes)), self._constant(0, lanes))
-        matrix = code.apply("select", odd, self._constant(_MATRIX, lanes), self._constant(0, lanes))
+        matrix = code.apply("select", odd, self._constant(int(MATRIX), lanes), self._constant(0, lanes))
         return code.apply("xor", code.apply("xor", far, code.apply("shr", y, self._constant(1, lanes))), matrix)
 
     def _take(self, op: tensor.Random, first: Index, to: Index, count: Index) -> None:

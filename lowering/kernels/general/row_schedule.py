@@ -14,27 +14,13 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, shape_of
 from polyreme.lowering.kernels.elements import fold_tries
 from polyreme.lowering.kernels.loop_nest import Lanes, iterations_together
-from polyreme.lowering.machines.functions import EXPENSIVE
+from polyreme.lowering.machines.cost import Work, busy_cycles
+from polyreme.lowering.machines.functions import AT_ONCE, EXPENSIVE
+from polyreme.lowering.machines.memory import PREFETCH_BYTES
 from polyreme.lowering.machines.targets import STREAMED_BYTES, Target
 
-# Functions whose operations mostly wait for each other: several vectors at once keep the machine busy, so many by the bytes of one. More
-# are better in the caches only.
-WAITING = ("exp", "expm1", "log", "tanh", "sigmoid", "gelu")
-AT_ONCE = {
-    64: dict.fromkeys(WAITING, 2),
-    32: {
-        **dict.fromkeys(("log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"), 2),
-        **dict.fromkeys((*WAITING, "erf"), 4),
-    },
-}
-# A value at least this dear is kept rather than computed in another stage again.
-KEPT_COST = 4
-# Bytes of scratch rows in one kernel: half L1.
-SCRATCH_BYTES = 16 << 10
 # Rows that share positions by which they are read.
 ROWS_BY_POSITION = 4
-# Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
-LEAST_ROW_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,10 +287,12 @@ class _RowChoices:
         row = product(self.rows.space[a] for a in self.rows.reduced) * (1 if self.along_row else self.lanes.count)
         kept: dict[Value, int] = {}
         hosted: dict[Value, int] = {}
-        room = SCRATCH_BYTES
+        # What is kept takes half of L1, and is not cheaper to compute again than to store and load.
+        room = self.target.caches[0] // 2
+        kept_cycles = busy_cycles(Work(loads=1.0, stores=1.0), self.target)
         for op in reversed(self.ops):
             value = op.results[0]
-            dear = isinstance(op, tensor.Map) and EXPENSIVE.get(op.fn, 1) >= KEPT_COST
+            dear = isinstance(op, tensor.Map) and busy_cycles(Work(arithmetic=EXPENSIVE.get(op.fn, 1)), self.target) > kept_cycles
             dear = dear or (isinstance(op, tensor.Reduce) and op not in self.rows.staged)
             bytes = row * element_type(value.type).bytes
             if not dear or value in elsewhere or len(wanted.get(value, ())) < 2 or shape_of(value) != self.rows.space:
@@ -336,7 +324,8 @@ class _RowChoices:
                 shape_of(value) == self.rows.space
                 and self._is_large(value)
                 and isinstance(row, int)
-                and row >= LEAST_ROW_BYTES
+                # Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
+                and row >= PREFETCH_BYTES
                 and vector >= self.target.vector_bytes
             ):
                 return WholeLines(i, gcd(self.target.line_bytes, vector))

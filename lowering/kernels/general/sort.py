@@ -31,13 +31,12 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.tasks import ENOUGH_ITERATIONS
 
 # Positions that are kept in order by insertion; more are cheaper to sort.
 MOST_KEPT = 64
 # A walk that keeps the best has to leave most elements out to be worth it.
 LEAST_LEFT_OUT = 8
-# Rows are cut into so many tasks at most, each of which has scratch memory for a row.
-MOST_TASKS = 64
 BYTE = 256
 # What a step costs, in cycles, to plan with.
 _MOVE_CYCLES = 4
@@ -111,7 +110,7 @@ def choose_sort(found: Sorted) -> SortSchedule:
 
 def _schedule(found: Sorted, walk: bool, tasks: int = 0) -> SortSchedule:
     target, length, word = found.request.target, estimate(found.length), found.keys.word
-    made = SortSchedule(walk, 0 if walk else tasks or MOST_TASKS)
+    made = SortSchedule(walk, 0 if walk else tasks or ENOUGH_ITERATIONS)
     free = any(isinstance(n, Expr) for type in found.types(made) for n in type.shape)
     if walk:
         assert found.op.count is not None

@@ -31,14 +31,13 @@ from polyreme.lowering.kernels.loop_nest import (
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.machines.cost import Work, busy_cycles
 
 # Elements whose places are computed before they are read, and the most that may be said.
 RUN, MOST_RUN = 1024, 4096
 # Shorter rows are left to gathers.
 LEAST = 64
 UNROLL = 8
-# Cycles of an element, about.
-CYCLES = 1.5
 
 
 def taken_elements(results: Sequence[Value]) -> tensor.Gather | None:
@@ -83,7 +82,9 @@ def choose_take(found: Taken) -> TakeSchedule:
 
 def _schedule(found: Taken, length: int) -> TakeSchedule:
     target = found.request.target
-    nest = choose_nest(target, found.sizes(length), CYCLES * length, has_free_sizes(found.request))
+    # Of each element its place is read, and then the element; it is stored alone.
+    cycles = busy_cycles(Work(loads=1.0, places=1.0, stores=1.0), target)
+    nest = choose_nest(target, found.sizes(length), cycles * length, has_free_sizes(found.request))
     return TakeSchedule(target.lanes(i64), length, target.masked, nest)
 
 

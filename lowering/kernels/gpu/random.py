@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from polyreme.dialects import tensor
+from polyreme.dialects.mt19937 import HALF
 from polyreme.ir.core import Value
 from polyreme.ir.dims import product
 from polyreme.ir.types import f32, f64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.general.random import HALF, Twister
+from polyreme.lowering.kernels.general.random import Twister
 from polyreme.lowering.kernels.gpu.grid import GridKernel
 from polyreme.lowering.kernels.plan import KernelPlan, Request, operand, result
 from polyreme.lowering.machines.gpu import WARP

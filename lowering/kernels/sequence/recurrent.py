@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from math import ceil
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
@@ -31,27 +32,12 @@ from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers,
 from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
+from polyreme.lowering.kernels.sequence.recurrent_plan import Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
 from polyreme.lowering.kernels.sequence.recurrent_two_steps import Column, has_square_tiles, reads_for_two
-from polyreme.lowering.kernels.sequence.weights_28bit import (
-    BLOCK,
-    BLOCK_BYTES,
-    BLOCK_WORDS,
-    FACTOR,
-    LANES,
-    REST,
-    may_be_short,
-    powers,
-    rows_of_blocks,
-    short_panels,
-    short_rows,
-)
+from polyreme.lowering.kernels.sequence.weights_28bit import SHORT, may_be_short, powers, rows_of_blocks, short_panels, short_rows
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.machines.memory import PAGE_BYTES
+from polyreme.lowering.machines.memory import PAGE_BYTES, PREFETCHED_LOADS
 from polyreme.lowering.machines.tasks import STEP_CYCLES
-
-# Cycles of a vector of units, beside the product.
-GATE_CYCLES = 150
 
 
 @dataclass(frozen=True)
@@ -83,12 +69,12 @@ def choose_recurrent(r: Recurrence) -> RecurrentSchedule | None:
     two_steps = reads_for_two(alone) and has_square_tiles(alone, tile)
     vectors = r.blocks * tile.vectors
     # Weights are short where all of them leave no room in the second-level cache.
-    large = tile.panels * r.depth * vectors * LANES * f32.bytes > target.caches[1] * 3 // 4
+    large = tile.panels * r.depth * vectors * SHORT.lanes * f32.bytes > target.caches[1] * 3 // 4
     source = r.weight.source
     assert isinstance(source, BlockArgument)
     known = source.index in r.request.known and element_type(source.type) == r.dtype == f32
     rows = tile.width if two_steps else r.depth
-    short = known and large and r.batch == 1 and tile.lanes == LANES and rows % rows_of_blocks(vectors) == 0 and may_be_short(target)
+    short = known and large and r.batch == 1 and tile.lanes == SHORT.lanes and rows % rows_of_blocks(vectors) == 0 and may_be_short(target)
     sums = (target.vector_registers - vectors - 1) // vectors
     return RecurrentSchedule(tile.lanes, tile.vectors, tile.rows, tile.panels, sums, two_steps, short)
 
@@ -174,7 +160,7 @@ class _Memory:
     values: dict[Value, Value] = field(default_factory=dict)  # of the step's arguments, as they come into the scan
     states: dict[Value, Value] = field(default_factory=dict)  # of what is carried
     begun: Value = field(init=False)  # sums of the next step, where weights are read for two
-    factor: Value = field(init=False)  # what the product reads: the state, or `FACTOR` times it for short weights
+    factor: Value = field(init=False)  # what the product reads: the state, or `SHORT.factor` times it for short weights
     last: list[Value] = field(default_factory=list)
     given: list[Value] = field(default_factory=list)
 
@@ -203,7 +189,7 @@ class _RecurrentKernel:
         self.padding = PAGE_BYTES // r.dtype.bytes if self.two_steps else 0
         self.size: Dim = product((r.batch, r.units)) + tile.panels * self.padding
         # Rows of weights in a round of the product's loop.
-        self.round = max(1, READS // vectors)
+        self.round = max(1, PREFETCHED_LOADS // vectors)
         if self.short:
             few = rows_of_blocks(vectors)
             self.round = next(rows for rows in range(max(few, self.round // few * few), 0, -few) if self._rows % rows == 0)
@@ -220,7 +206,7 @@ class _RecurrentKernel:
         packs: tuple[Pack, ...] = (Pack(source.index, packed_weight(r, self.tile)),)
         if self.short:
             panels, depth, columns = packs[0].type.shape
-            size = product((panels, depth, columns)) // BLOCK * BLOCK_BYTES
+            size = product((panels, depth, columns)) // SHORT.block * SHORT.block_bytes
             forms = (Form(short_panels, TensorType((size,), u8)), Form(powers, TensorType((panels, columns), f32)))
             packs = tuple(replace(packs[0], form=form) for form in forms)
         # The weight itself stays outside, unless something else reads it.
@@ -328,7 +314,7 @@ class _RecurrentKernel:
     def _times_factor(self, x: Value) -> Value:
         """What the product of short weights reads for `x`."""
         code = self.code
-        return code.apply("mul", x, code.broadcast(code.constant(FACTOR, f32), kernel.lanes_of(x.type)))
+        return code.apply("mul", x, code.broadcast(code.constant(SHORT.factor, f32), kernel.lanes_of(x.type)))
 
     def _copy(self, source: Value, target: Value, start: Index | None = None, change: Callable[[Value], Value] = lambda x: x) -> None:
         """A state to its memory; or from there, where it begins at `start`."""
@@ -363,7 +349,7 @@ class _RecurrentKernel:
     def _pieces(self) -> Value:
         """How many pieces the panels of a step are cut into: one for each thread, where there is enough to do."""
         code, r, tile = self.code, self.r, self.tile
-        per_row = tile.panels * tile.vectors * (r.depth * r.blocks + GATE_CYCLES)
+        per_row = tile.panels * tile.vectors * (r.depth * r.blocks + ceil(r.gate_cycles))
         enough = code.condition("ge", r.batch * per_row, STEP_CYCLES)
         if tile.panels == 1 or enough is False:
             return code.value(1)
@@ -420,7 +406,7 @@ class _RecurrentKernel:
 
         if self.short:
             # A state that another thread made is slow to read; the many instructions of 28-bit weights leave no room to hide that.
-            for i in range(0, r.depth, LANES):
+            for i in range(0, r.depth, SHORT.lanes):
                 code.prefetch(state, code.add(at_state, i, self._padding_before(i // tile.width)))
         narrow = element_type(self.weights.type)
 
@@ -435,7 +421,7 @@ class _RecurrentKernel:
         def read_short(at: Index, count: int) -> Iterator[Iterable[Value]]:
             return short_rows(code, self.weights, at, count, vectors)
 
-        step = line * BLOCK_WORDS // BLOCK if self.short else line
+        step = line * SHORT.block_words // SHORT.block if self.short else line
         at_weights = code.mul(panel, r.depth * step)
 
         def multiply(acc: Accumulators, of: Index = 0) -> Accumulators:
@@ -468,8 +454,8 @@ class _RecurrentKernel:
         if self.powers is None:
             return value
         code = self.code
-        power = code.load(self.powers, code.add(code.mul(panel, self.line), v * LANES), LANES, None, LANES * f32.bytes)
-        return code.apply("mul", code.apply("mul", value, code.broadcast(code.constant(REST, f32), LANES)), power)
+        power = code.load(self.powers, code.add(code.mul(panel, self.line), v * SHORT.lanes), SHORT.lanes, None, SHORT.lanes * f32.bytes)
+        return code.apply("mul", code.apply("mul", value, code.broadcast(code.constant(SHORT.rest, f32), SHORT.lanes)), power)
 
     def _elements(self, t: Index, parity: Index, panel: Index, first: Index, rows: Dim, sums: Value | None) -> None:
         """What follows the product, from its `sums`; or without them what comes before the product of step `t`. For `rows` rows and the

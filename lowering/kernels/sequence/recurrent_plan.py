@@ -14,13 +14,11 @@ from polyreme.lowering.analysis.access import Access, trace
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.microkernel import Registers, step_cycles
 from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.machines.cost import busy_cycles, work_of_function
+from polyreme.lowering.machines.functions import ENOUGH_SUMS
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.memory import PREFETCHED_LOADS
 
-# Accumulators that hide the latency of multiply-adds; more of them read the weights no faster.
-ENOUGH_ACCUMULATORS = 8
-# Vectors of weights read in a round of the product's loop: with more, the hardware prefetcher, which follows each load on its own within a
-# page, loses them.
-READS = 16
 # Registers of many that are neither sums nor weights.
 SPARE_REGISTERS = 3
 
@@ -54,6 +52,12 @@ class Recurrence:
         depth = shape_of(self.state)[1]
         assert isinstance(depth, int)
         return depth
+
+    @cached_property
+    def gate_cycles(self) -> float:
+        """Cycles of a vector of units, beside the product."""
+        work = [work_of_function(op.fn) for op in self.scan.block if isinstance(op, tensor.Map)]
+        return sum(busy_cycles(w, self.request.target) for w in work)
 
     @cached_property
     def carried(self) -> list[Value]:
@@ -264,7 +268,7 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps
     wide = batch == 1 and registers.load_cycles > 0
     best: tuple[float, int, int, int, RecurrentTile] | None = None
     for vectors in range(1, min(total, most) + 1):
-        if batch == 1 and blocks * vectors > READS and vectors > 1:
+        if batch == 1 and blocks * vectors > PREFETCHED_LOADS and vectors > 1:
             continue
         panels = -(-total // vectors)
         pairs = panels + panels % 2 if total > 1 else panels
@@ -272,7 +276,9 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps
             # Whole tiles, then one of the rows that are left.
             tiles = [rows] * (batch // rows) + [batch % rows] * (batch % rows > 0)
             cycles = pairs * sum(max(blocks * vectors, step_cycles(r, blocks * vectors)) for r in tiles)
-            key = (cycles, -rows, panels * vectors if wide else 0, abs(blocks * vectors - (READS if wide else ENOUGH_ACCUMULATORS)))
+            # More sums than hide their latency read the weights no faster.
+            wanted = PREFETCHED_LOADS if wide else ENOUGH_SUMS
+            key = (cycles, -rows, panels * vectors if wide else 0, abs(blocks * vectors - wanted))
             if best is None or key < best[:4]:
                 best = (*key, RecurrentTile(lanes, vectors, rows, panels))
     assert best is not None

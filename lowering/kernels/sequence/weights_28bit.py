@@ -12,8 +12,8 @@ Eight vectors of 16 weights are seven lines of 64 bytes:
 
 Their order lets bytes, and then pairs of bytes, be interleaved within 16 bytes: one and a half instructions for each vector.
 
-The other factor is multiplied by `FACTOR`, so that products are normal numbers. (Those of factors below 2^-54 are rounded by at most 2^-78
-of the column's power.) Sums are multiplied by `REST` and the column's power. All of these are powers of two.
+The other factor is multiplied by `SHORT.factor`, so that products are normal numbers. (Those of factors below 2^-54 are rounded by at most
+2^-78 of the column's power.) Sums are multiplied by `SHORT.rest` and the column's power. All of these are powers of two.
 """
 
 from __future__ import annotations
@@ -25,35 +25,64 @@ import numpy as np
 
 from polyreme.ir import config
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32, i16, u8
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.machines.targets import Target
 
 Array = np.ndarray[Any, Any]
 
-# What divides weights beside their column's power; by what the other factor is multiplied, which so may be up to 2^88; and what is left for
-# the sums.
-SHIFT = 112
-FACTOR = 2.0**40
-REST = 2.0 ** (SHIFT - 40)
-# Lanes of a vector; vectors of a block; weights, bytes and 16-bit words of one.
-LANES = 16
-VECTORS = 8
-BLOCK = LANES * VECTORS
-BLOCK_BYTES = BLOCK * 28 // 8
-BLOCK_WORDS = BLOCK_BYTES // 2
-# The bits of a byte of line 0 that are those of a weight of the first half.
-SIGN_AND_EXPONENT = 0x87
+
+@dataclass(frozen=True)
+class ShortFormat:
+    """A block has `vectors` vectors of `lanes` weights of `bits` each. Weights are divided by their column's power and 2^`shift`, the other
+    factor is multiplied by 2^`up`, which so may be up to 2^88, and what is left of these is the sums'. Of a byte of line 0 the bits of
+    `high` are those of a weight of the first half.
+    """
+
+    lanes: int
+    vectors: int
+    bits: int
+    shift: int
+    up: int
+    high: int
+
+    @property
+    def block(self) -> int:
+        """Weights of a block."""
+        return self.lanes * self.vectors
+
+    @property
+    def block_bytes(self) -> int:
+        return self.block * self.bits // 8
+
+    @property
+    def block_words(self) -> int:
+        """Words of 16 bits."""
+        return self.block_bytes // 2
+
+    @property
+    def factor(self) -> float:
+        """By what the other factor is multiplied."""
+        return 2.0**self.up
+
+    @property
+    def rest(self) -> float:
+        """By what sums are multiplied, beside the column's power."""
+        return 2.0 ** (self.shift - self.up)
+
+
+SHORT = ShortFormat(lanes=16, vectors=8, bits=28, shift=112, up=40, high=0x87)
 
 
 def may_be_short(target: Target) -> bool:
     """Whether the machine joins bytes in vectors of 16 weights, and nobody forbids it."""
-    return target.short_weights and config.short_weights() and target.vector_bytes == LANES * 4 and target.has("avx512bw")
+    return target.short_weights and config.short_weights() and target.vector_bytes == SHORT.lanes * 4 and target.has("avx512bw")
 
 
 def rows_of_blocks(vectors: int) -> int:
     """The fewest rows of so many vectors that are whole blocks."""
-    return next(rows for rows in range(1, VECTORS + 1) if rows * vectors % VECTORS == 0)
+    return next(rows for rows in range(1, SHORT.vectors + 1) if rows * vectors % SHORT.vectors == 0)
 
 
 # --- packing, on numpy
@@ -69,7 +98,7 @@ def powers(w: Array) -> Array:
 def short_panels(w: Array) -> Array:
     """Weights `[panels][rows][columns]`, whole blocks in each panel, as flat bytes."""
     with np.errstate(all="ignore"):
-        short = w / powers(w)[:, np.newaxis] * np.float32(2.0**-SHIFT)
+        short = w / powers(w)[:, np.newaxis] * np.float32(2.0**-SHORT.shift)
     # Of a weight: which half of the block and which quarter of it, which vector of a pair, which 16 bytes of that, which word of these,
     # which byte.
     x = np.ascontiguousarray(short).view(np.uint8).reshape(-1, 2, 2, 2, 4, 4, 4)
@@ -89,7 +118,7 @@ def short_rows(code: Code, weights: Value, at: Index, rows: int, vectors: int) -
     for _ in range(rows):
         while len(ready) < vectors:
             ready += _block(code, weights, at)
-            at = code.add(at, BLOCK_WORDS)
+            at = code.add(at, SHORT.block_words)
         yield ready[:vectors]
         ready = ready[vectors:]
 
@@ -98,7 +127,7 @@ def _block(code: Code, weights: Value, at: Index) -> list[Value]:
     """The eight vectors of a block."""
     words, first = code.seen_as(weights, i16), code.mul(at, 2)
     lines = [code.load(weights, code.add(first, 64 * i), 64, None, 64) for i in range(3)]
-    four, mask = (code.broadcast(code.constant(x, u8), 64) for x in (4, SIGN_AND_EXPONENT))
+    four, mask = (code.broadcast(code.constant(x, u8), 64) for x in (4, SHORT.high))
     turned = code.apply("or", code.apply("shl", lines[0], four), code.apply("shr", lines[0], four))
     found: list[Value] = []
     for top, line in zip((lines[0], turned), lines[1:], strict=True):

@@ -67,7 +67,8 @@ def test_rows_are_as_many_as_keep_threads_loaded_and_no_shorter_than_pays():
 
 
 def test_what_one_thread_does_as_well_or_16_bits_would_round_stays_one_reduction():
-    assert steps(module_of((512, 1023))) == [(0, 1)]
+    assert steps(module_of((146, 1023))) == [(0, 1)]
+    assert steps(module_of((147, 1023))) == [(1,), (0, 1)]
     assert steps(module_of((1 << 20,))) == [(0,)]
     assert steps(module_of((1024, 1024), axes=(1,))) == [(1,)]
     assert steps(module_of((4, 512, 1024), axes=(1, 2))) == [(1, 2)]

@@ -23,7 +23,7 @@ from polyreme.ir.types import BufferType, TensorType, f32, i16, i32, index
 from polyreme.lowering.emit.llvm.codegen import assembly
 from polyreme.lowering.emit.llvm.emit_module import emit_llvm
 from polyreme.lowering.kernels.conv.winograd import build_winograd, write_winograd
-from polyreme.lowering.kernels.conv.winograd_plan import EXACT_SIZE, MOST_EXACT, blockings, find_image, schedule_blockings
+from polyreme.lowering.kernels.conv.winograd_plan import EXACT, blockings, find_image, schedule_blockings
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.link.artifact import build_artifact, load
@@ -167,7 +167,7 @@ def kernels(case: Case, w: Array, target: Target, choice: int) -> Module:
         image = find_image(request)
         assert image is not None and image.pairs and image.channels == case.x[3] // 2
         ways = list(blockings(image))
-        assert {way.size for way in ways} == {EXACT_SIZE}
+        assert {way.size for way in ways} == {EXACT.size}
         return write_winograd(image, schedule_blockings(image, [ways[choice % len(ways)]]))
 
     return to_kernels(case.module(w), target, build)
@@ -211,8 +211,8 @@ def test_kernels_of_each_machine_give_the_same_on_numpy(name: str) -> None:
 
 
 def test_the_longest_sums_fit_in_32_bits_and_longer_ones_are_made_directly() -> None:
-    case = Case((1, 3, 3, MOST_EXACT), 16)
-    x, w = np.full(case.x, 255, np.int16), np.full((16, MOST_EXACT, 3, 3), -255, np.int16)
+    case = Case((1, 3, 3, EXACT.channels), 16)
+    x, w = np.full(case.x, 255, np.int16), np.full((16, EXACT.channels, 3, 3), -255, np.int16)
     np.testing.assert_array_equal(run(kernels(case, w, host(), 1), x), case.expected(x, w))
     taken = []
 
@@ -220,7 +220,7 @@ def test_the_longest_sums_fit_in_32_bits_and_longer_ones_are_made_directly() -> 
         taken.append(find_image(request))
         return None
 
-    more = Case((1, 3, 3, MOST_EXACT + 2), 16)
+    more = Case((1, 3, 3, EXACT.channels + 2), 16)
     to_kernels(more.module(more.arrays()[1]), host(), build)
     assert taken == [None]
 

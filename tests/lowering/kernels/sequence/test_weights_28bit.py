@@ -20,18 +20,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, u8
 from polyreme.lowering.kernels.code import Code
-from polyreme.lowering.kernels.sequence.weights_28bit import (
-    BLOCK,
-    BLOCK_BYTES,
-    BLOCK_WORDS,
-    FACTOR,
-    LANES,
-    REST,
-    SHIFT,
-    powers,
-    short_panels,
-    short_rows,
-)
+from polyreme.lowering.kernels.sequence.weights_28bit import SHORT, powers, short_panels, short_rows
 from polyreme.lowering.link.artifact import _load_objects, build_artifact, load, native_object
 from polyreme.lowering.machines.targets import Target, find_target, host
 from polyreme.lowering.pipeline import lower
@@ -52,13 +41,13 @@ def aligned(bytes: np.ndarray) -> np.ndarray:
 
 def reading(blocks: int, factor: float = 1.0) -> Module:
     """A module that writes the vectors of so many blocks one after the other, multiplied by a factor."""
-    module, (short, plain), b = one_function([BufferType((blocks * BLOCK_BYTES,), u8)], [BufferType((blocks * BLOCK,), f32)])
+    module, (short, plain), b = one_function([BufferType((blocks * SHORT.block_bytes,), u8)], [BufferType((blocks * SHORT.block,), f32)])
     code = Code(b)
     with code.loop(0, blocks, name="block") as loop:
-        (vectors,) = short_rows(code, short, code.mul(loop.iv, BLOCK_WORDS), 1, BLOCK // LANES)
+        (vectors,) = short_rows(code, short, code.mul(loop.iv, SHORT.block_words), 1, SHORT.block // SHORT.lanes)
         for i, x in enumerate(vectors):
-            product = x if factor == 1.0 else code.apply("mul", x, code.broadcast(code.constant(factor, f32), LANES))
-            code.store(product, plain, code.add(code.mul(loop.iv, BLOCK), i * LANES))
+            product = x if factor == 1.0 else code.apply("mul", x, code.broadcast(code.constant(factor, f32), SHORT.lanes))
+            code.store(product, plain, code.add(code.mul(loop.iv, SHORT.block), i * SHORT.lanes))
     finish(b)
     return module
 
@@ -77,11 +66,11 @@ def test_what_is_read_is_the_weight_up_to_a_part_in_2_to_the_38_of_its_columns_p
     w = weights(seed, panels, *shape, spread)
     short, power = short_panels(w), powers(w)[:, np.newaxis]
     assert short.dtype == np.uint8 and short.size * 8 == w.size * 28
-    (read,) = evaluate(reading(w.size // BLOCK), [short])
+    (read,) = evaluate(reading(w.size // SHORT.block), [short])
     if RUNS:
-        np.testing.assert_array_equal(compiled(reading(w.size // BLOCK), [aligned(short)])[0].view(np.uint32), read.view(np.uint32))
+        np.testing.assert_array_equal(compiled(reading(w.size // SHORT.block), [aligned(short)])[0].view(np.uint32), read.view(np.uint32))
     wide = power.astype(np.float64)
-    found = read.astype(np.float64).reshape(w.shape) * 2.0**SHIFT * wide
+    found = read.astype(np.float64).reshape(w.shape) * 2.0**SHORT.shift * wide
     assert (np.abs(found - w) <= 2.0**-38 * wide).all()
     exact = np.abs(w) >= 2.0**-14 * wide
     np.testing.assert_array_equal(found[exact], w[exact])
@@ -118,15 +107,15 @@ define i32 @exchange(i32 %new) {
 def test_a_thread_that_reads_denormal_numbers_as_zero_loses_weights_below_a_part_in_2_to_the_14_of_their_columns_power_and_no_others():
     w = weights(5, 1, 8, 48, 30)
     power = powers(w)[:, np.newaxis].astype(np.float64)
-    run = load(build_artifact(reading(w.size // BLOCK, FACTOR), host())).run
+    run = load(build_artifact(reading(w.size // SHORT.block, SHORT.factor), host())).run
     short = aligned(short_panels(w))
     small = np.abs(w) < 2.0**-14 * power
     assert small[w != 0].any() and not small.all()
-    found = run([short])[0].astype(np.float64).reshape(w.shape) * REST * power
+    found = run([short])[0].astype(np.float64).reshape(w.shape) * SHORT.rest * power
     assert (np.abs(found - w) <= 2.0**-38 * power).all()
     with denormals_read_as_zero():
         read = run([short])[0]
-    found = read.astype(np.float64).reshape(w.shape) * REST * power
+    found = read.astype(np.float64).reshape(w.shape) * SHORT.rest * power
     np.testing.assert_array_equal(found, np.where(small, 0, w))
 
 
