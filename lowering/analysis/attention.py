@@ -24,12 +24,11 @@ from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.analysis.access import Access, row_major, trace, trace_parts
 from polyreme.lowering.analysis.half_floats import HALVES
 from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.machines.cost import OPS_OF_A_TRIP
 
 VIEWS = (tensor.Reshape, tensor.Transpose)
 # Ops that make values from nothing but sizes and numbers, which a group computes where it needs them.
 _FROM_NOTHING = (tensor.Full, tensor.DimValue, tensor.Iota, tensor.Map, tensor.Broadcast, tensor.Reshape, tensor.Transpose, tensor.Slice)
-# A mask from nothing that takes more ops than this is computed once, and read.
-_MOST_OPS = 24
 # Elements of a query, and of a value, that a kernel has room for.
 MOST_DEPTH = 256
 # Pieces of keys that a kernel reads where they are.
@@ -494,7 +493,7 @@ def from_nothing(value: Value) -> set[Op] | None:
         if op in found:
             continue
         number = isinstance(op, tensor.Constant) and op.value.size == 1
-        if op is None or not (number or isinstance(op, _FROM_NOTHING)) or len(found) == _MOST_OPS:
+        if op is None or not (number or isinstance(op, _FROM_NOTHING)) or len(found) == OPS_OF_A_TRIP:
             return None
         found.add(op)
         todo += op.operands

@@ -101,5 +101,14 @@ def moved(spans: Spans, step: int, rounds: float) -> tuple[Spans | None, float]:
     return found, count * rounds / whole
 
 
+def lines_together(spans: Spans, line: int, way: int) -> int:
+    """The most lines of short spans that share a place in a cache whose places are those of a way of so many bytes; 0 where spans are of
+    more than a line.
+    """
+    if (spans[:, 1] - spans[:, 0] > line).any():
+        return 0
+    return int(np.bincount(spans[:, 0] % way // line).max())
+
+
 def _of_rounds(spans: Spans, step: int, rounds: int) -> Spans:
     return union((spans[None] + step * np.arange(rounds)[:, None, None]).reshape(-1, 2))

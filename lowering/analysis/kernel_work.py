@@ -12,7 +12,7 @@ Reuse by working sets of loops is what polyhedral compilers estimate traffic by,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from math import prod
 from typing import Any
 
@@ -28,10 +28,11 @@ from polyreme.ir.dims import product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type, VectorType, f32, i32, index
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate
-from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, moved, spans_of, union
+from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, lines_together, moved, spans_of, union
 from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles, work_of_function
 from polyreme.lowering.machines.functions import CUT_OPERATIONS, LATENCY, LATENCY_OF_SIMPLE, OPERATIONS
 from polyreme.lowering.machines.instructions import WIDEST_BYTES
+from polyreme.lowering.machines.memory import L1_WAY_BYTES
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["KernelWork", "kernel_cycles", "work_of"]
@@ -54,17 +55,27 @@ class Reference:
 
 @dataclass(slots=True, eq=False)
 class CountedLoop:
-    """A loop, or the kernel as a loop of one round: its own work of a round, what it touches, and the loops inside."""
+    """A loop, or the kernel as a loop of one round: its own work of a round, what it touches, and the loops inside. What it hands from
+    round to round goes on through so many runs of it (`runs`), each of which waits for the one before.
+    """
 
     rounds: float
+    runs: float = 1.0
     work: Work = field(default_factory=Work)
     references: list[Reference] = field(default_factory=list)
     inside: list[CountedLoop] = field(default_factory=list)
 
-    def cycles(self, target: Target) -> float:
-        """Cycles of all rounds with all data in L1."""
-        own = busy_cycles(self.work, target) + sum(loop.cycles(target) for loop in self.inside)
-        return self.rounds * max(own, 1.0 if self.rounds > 1 else 0.0)
+    def cycles(self, target: Target, repeated: bool = False) -> float:
+        """Cycles of all rounds with all data in L1. If it is `repeated` by a loop around, what the next time does does not wait for what
+        this one hands on, and begins as soon as the core has room for it in flight.
+        """
+        work = self.work
+        if work.waits and repeated:
+            total = self.total()
+            begun = (total.multiply_adds + total.arithmetic + total.shuffles + total.loads + total.stores + total.places) * self.runs
+            work = replace(work, waits=work.waits * begun / (begun + rates_of(target).in_flight))
+        inside = sum(loop.cycles(target, (repeated or self.rounds > 1) if loop.runs == 1 else repeated) for loop in self.inside)
+        return self.rounds * max(busy_cycles(work, target) + inside, 1.0 if self.rounds > 1 else 0.0)
 
     def total(self) -> Work:
         """The work of all rounds."""
@@ -88,11 +99,14 @@ class CountedLoop:
                 _add(found, key, part)
         of_round = working_set(found)
         run: _Touched = {}
+        ways = rooms[0] / L1_WAY_BYTES
         for (buffer, steps, rest), part in found.items():
             step = next((step for loop, step in steps if loop is self), 0)
             key = buffer, frozenset(pair for pair in steps if pair[0] is not self), rest
             unknown = any(self in number.moved_by for number, _ in rest)
-            _add(run, key, self._all_rounds(part, step, unknown, [of_round <= room for room in rooms]))
+            made = self._all_rounds(part, step, unknown, [of_round <= room for room in rooms])
+            made.crowded = part.crowded or (made.spans is not None and step != 0 and lines_together(made.spans, line, L1_WAY_BYTES) > ways)
+            _add(run, key, made)
         of_run = working_set(run)
         for part in run.values():
             part.missed = tuple(min(m, part.count) if of_run <= room else m for m, room in zip(part.missed, rooms, strict=True))
@@ -117,12 +131,15 @@ class CountedLoop:
 
 @dataclass(slots=True)
 class _Part:
-    """Bytes that are touched, those of the buffer, and those that come to a cache of each size; where they are, if that is known."""
+    """Bytes that are touched, those of the buffer, and those that come to a cache of each size; where they are, if that is known. Those
+    that are `crowded` drive each other out of L1: more of them share their places than it has ways.
+    """
 
     count: float
     size: float
     missed: tuple[float, ...]
     spans: Spans | None
+    crowded: bool = False
 
 
 _Key = tuple[Value, frozenset[tuple[Any, int]], frozenset[tuple[Unknown, int]]]
@@ -142,7 +159,7 @@ def _add(touched: _Touched, key: _Key, part: _Part) -> None:
         spans = union(np.concatenate([old.spans, part.spans]))
         # Of what is touched in some rounds alone, a part of the spans counts.
         count = bytes_of(spans) * (old.count + part.count) / (bytes_of(old.spans) + bytes_of(part.spans))
-    touched[key] = _Part(min(count, part.size), part.size, missed, spans)
+    touched[key] = _Part(min(count, part.size), part.size, missed, spans, old.crowded or part.crowded)
 
 
 def working_set(touched: _Touched) -> float:
@@ -174,7 +191,8 @@ def work_of(func: Func, target: Target) -> KernelWork:
         0.0 if working_set(touched) <= room else sum(part.missed[i] for part in touched.values()) for i, room in enumerate(target.caches)
     ]
     first, second, third = (max(missed[i:]) for i in range(len(missed)))
-    traffic = Traffic(first - second, second - third, third)
+    crowded = sum(part.missed[0] for part in touched.values() if part.crowded) if missed[0] else 0.0
+    traffic = Traffic(first - second, second - third, third, crowded)
     cycles = rates_of(target).call_cycles + together(root.cycles(target), traffic_cycles(traffic, target), target)
     return KernelWork(root.total(), traffic, cycles)
 
@@ -254,6 +272,8 @@ class _Counter:
             self._same(op.results, op.inits)
             return
         inner.work = inner.work + Work(waits=_waits(block))
+        if any(x in self.taken_over for x in op.inits):
+            inner.runs = place.loop.runs * place.loop.rounds
 
     def _loop(self, block: Block, rounds: Any, lo: Any, step: int, place: _Where, start: Value | None = None) -> CountedLoop | None:
         """The loop of a block, unless it has no round. It begins at the numbers `lo`, those of the value `start` if there is one."""

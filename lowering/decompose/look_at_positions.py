@@ -42,7 +42,6 @@ __all__ = ["LookAtPositions", "look"]
 
 # The least and the greatest position, and the size of their axis.
 _TOLD = TensorType((3,), i64)
-_NOTHING = (0, 0, 1)  # positions that fit
 
 
 @register_pass
@@ -200,7 +199,8 @@ def _fits_none(b: Builder, numbers: Value, wraps: bool) -> Value:
 
 
 def _nothing(b: Builder) -> Value:
-    made: Value = b(Concat, [b(Full, value=n, shape=(1,), dtype=i64) for n in _NOTHING], axis=0)
+    """What tells of positions that fit: both are 0, of an axis of one element."""
+    made: Value = b(Concat, [b(Full, value=n, shape=(1,), dtype=i64) for n in (0, 0, 1)], axis=0)
     return made
 
 

@@ -30,9 +30,7 @@ from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import i64
 from polyreme.lowering.decompose.pooling import covered_elements, pool_padding
 from polyreme.lowering.gradients.table import Emitter, Value, gradient, number
-
-# Taps of windows that overlap up to which each is a case of its own.
-MOST_TAPS = 27
+from polyreme.lowering.machines.code_size import WRITTEN_OUT
 
 
 @gradient(MaxPool)
@@ -53,7 +51,7 @@ def max_pool(op: Any, b: Emitter, dy: Value) -> Any:
     # As one axis of taps, because the largest is one of all of them.
     position = b(ArgMax, b(Reshape, windows, shape=(*places, taps)), axis=-1, keepdims=True)
     numbers = [_numbers(shape) for shape in (padded.type.shape[2:], places[2:], op.kernel, strides)]
-    if all(numbers) and taps <= MOST_TAPS and all(k > s for k, s in zip(numbers[2], numbers[3], strict=True)):
+    if all(numbers) and taps <= WRITTEN_OUT.cases and all(k > s for k, s in zip(numbers[2], numbers[3], strict=True)):
         dx = _gathered(b, b(Reshape, position, shape=places), dy, numbers[0], numbers[2], numbers[3])
         return (_without_padding(b, dx, kind.shape, low),)
     hit = b(Equal, position, b(Iota, shape=(*(1,) * len(places), taps), axis=-1, dtype=i64))

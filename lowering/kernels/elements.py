@@ -28,6 +28,7 @@ from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.positions import Position, position, total
+from polyreme.lowering.machines.code_size import WRITTEN_OUT
 
 Positions = tuple[Position, ...]
 # Gives `lanes` elements at the positions, one per axis; lanes that the mask turns off may hold anything but must not touch memory.
@@ -47,8 +48,6 @@ class VectorLeaf:
 
 
 _VIEWS = (tensor.Transpose, tensor.Reshape, tensor.Window, tensor.Slice, tensor.Reverse, tensor.Broadcast)
-# A reduction with at most so many elements is written out instead of looped over.
-UNROLLED = 16
 
 
 class ElementEmitter:
@@ -436,7 +435,7 @@ def _accumulate(
 ) -> list[Value]:
     """`step(positions, accumulators)` over all positions in row-major order, written out when they are few."""
     code = r.code
-    if all(isinstance(n, int) for n in sizes) and prod(sizes) <= UNROLLED:
+    if all(isinstance(n, int) for n in sizes) and prod(sizes) <= WRITTEN_OUT.reduction:
         values = list(start)
         for offsets in cartesian(*(range(n) for n in sizes)):
             values = step([Position(k) for k in offsets], values)
@@ -466,7 +465,7 @@ def _reduce(r: _Request) -> Value:
         return [code.apply(a["fn"], values[0], element) if values else element]
 
     sizes = [shape[i] for i in axes]
-    written_out = all(isinstance(n, int) and n for n in sizes) and prod(sizes) <= UNROLLED
+    written_out = all(isinstance(n, int) and n for n in sizes) and prod(sizes) <= WRITTEN_OUT.reduction
     start = [] if written_out else [r.constant(identity_of(a["fn"], inner), inner)]
     return convert(code, _accumulate(r, sizes, start, step)[0], dtype)
 

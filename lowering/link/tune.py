@@ -41,6 +41,7 @@ ROUNDS, TURN = 5, 0.004
 # Of a GPU, where each schedule has a tile of its own, and launches are many at a time.
 GPU_CANDIDATES, GPU_ROUNDS = 12, 3
 
+
 def tuned(way: Way) -> Way:
     """As `way`, by the fastest of its first candidates on this machine."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from polyreme.ir.python.records import dataclass
 
 
@@ -27,3 +30,17 @@ class CompileCosts:
 
 
 COMPILE_COSTS = CompileCosts()
+
+
+@dataclass(frozen=True)
+class LlvmLevels:
+    """How hard LLVM's code generation works: at `full` strength, with nothing before it; by architecture, on code that runs once for each
+    call of a model, such as `main`, which calls kernels (`quick`): a fifth of the time for code that is half as fast. Other architectures
+    have a code generator of their own there.
+    """
+
+    full: int = 2
+    quick: Mapping[str, int] = field(default_factory=lambda: {"x86_64": 0})
+
+
+LLVM_LEVELS = LlvmLevels()

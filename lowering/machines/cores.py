@@ -15,8 +15,9 @@ from polyreme.ir.python.records import dataclass
 @dataclass(frozen=True)
 class Rates:
     """What a core does in a cycle beside multiply-adds, as `cost.py` asks: whole vectors that are loaded, stored, and shuffled by other
-    lanes; single `places` that gathers read; bytes from L2. A row of a tile register is multiplied in `tile_row_cycles`. Of computing and
-    moving bytes at the same time, so much of the shorter one shows. A kernel that does nothing takes `call_cycles`.
+    lanes; single `places` that gathers read; bytes from L2, and bytes of lines that drive each other out of L1 (`crowded`). A row of a tile
+    register is multiplied in `tile_row_cycles`. Of computing and moving bytes at the same time, so much of the shorter one shows. About so
+    many operations are `in_flight` at a time. A kernel that does nothing takes `call_cycles`.
     """
 
     loads: float = 2
@@ -24,6 +25,8 @@ class Rates:
     shuffles: float = 1
     places: float = 1
     l2_bytes_per_cycle: float = 40
+    crowded_bytes_per_cycle: float = 8
+    in_flight: float = 180
     tile_row_cycles: float = 1.45
     overlap_shows: float = 0.3
     call_cycles: float = 60

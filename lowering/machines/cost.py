@@ -12,6 +12,7 @@ from dataclasses import fields
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.machines.cores import Rates, core_named
 from polyreme.lowering.machines.functions import OPERATIONS, POLYNOMIALS
+from polyreme.lowering.machines.instructions import WIDEST_BYTES
 from polyreme.lowering.machines.targets import Target
 
 
@@ -44,14 +45,17 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes that come from `l2`, `l3` and `memory`, each from there on its way to L1."""
+    """Bytes that come from `l2`, `l3` and `memory`, each from there on its way to L1. Of all of these so many are `crowded`: lines that
+    drive each other out of L1, so that none of them is there before it is asked for.
+    """
 
     l2: float = 0.0
     l3: float = 0.0
     memory: float = 0.0
+    crowded: float = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(self.l2 + other.l2, self.l3 + other.l3, self.memory + other.memory)
+        return Traffic(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def __str__(self) -> str:
         said = [f"{f.name} = {count:.4g}" for f in fields(self) if (count := getattr(self, f.name))]
@@ -60,6 +64,10 @@ class Traffic:
 
 # Estimates are no more exact than this: what is said to take more of another one's time is taken for as slow.
 NOTICED = 0.95
+
+
+# Simple operations on a vector that take no longer than to write it to memory and to read it again.
+OPS_OF_A_TRIP = int(2 * WIDEST_BYTES / Target.memory_bytes_per_cycle * Target.multiply_adds)
 
 
 def is_faster(cycles: float, others: float) -> bool:
@@ -91,8 +99,9 @@ def busy_cycles(work: Work, target: Target) -> float:
 
 def traffic_cycles(traffic: Traffic, target: Target) -> float:
     """Cycles of bringing bytes to L1, with nothing else to do: caches work at the same time, and the busiest one decides."""
-    near, far = traffic.l2 / rates_of(target).l2_bytes_per_cycle, traffic.l3 / target.l3_bytes_per_cycle
-    return max(near, far, traffic.memory / target.memory_bytes_per_cycle)
+    rates = rates_of(target)
+    near, far = traffic.l2 / rates.l2_bytes_per_cycle, traffic.l3 / target.l3_bytes_per_cycle
+    return max(near, far, traffic.memory / target.memory_bytes_per_cycle, traffic.crowded / rates.crowded_bytes_per_cycle)
 
 
 def together(busy: float, moving: float, target: Target) -> float:

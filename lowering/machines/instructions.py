@@ -11,6 +11,12 @@ BYTES = 4
 WIDEST_BYTES = 64
 # Lanes of those, of float32.
 WIDEST_LANES = WIDEST_BYTES // f32.bytes
+# So few channels, or other planes of an image, are better gone through one by one, with pixels in the lanes.
+FEW_CHANNELS = 4
+# Of many registers LLVM wants so many beside sums and weights, or it keeps sums on the stack.
+SPARE_REGISTERS = 3
+# Rows of a tile of one vector that let other units finish one tile meanwhile, where vectors are computed as halves.
+HIDDEN_ROWS = 14
 # Where a target has so many vector registers, tiles have room for more than one thing at a time.
 MANY_REGISTERS = 32
 

@@ -10,6 +10,8 @@ L1_WAY_BYTES, L2_WAY_BYTES = 4096, 1 << 17
 FAST_L3_BYTES = 12
 # Associativity of L2.
 L2_WAYS = 16
+# Up to so many rows a product is bound by reading its weights, and has time to widen narrow ones.
+ROWS_OF_WEIGHTS = 16
 # How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
 PREFETCH_BYTES = 2048
 # Bytes that a task may take of its stack; a module of WebAssembly has a stack of as many.

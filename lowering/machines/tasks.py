@@ -8,6 +8,12 @@ from __future__ import annotations
 # Of products and convolutions: what pays for waking a thread. A result is cut into about so many pieces for the threads, if each has so
 # many cycles.
 GRAIN_CYCLES, PIECES, PIECE_CYCLES = 5000, 16, 8000
+# Rows, or groups of rows, that threads share evenly; of an image as many at a time are worth the rows above them, which are read again.
+EVEN_GROUPS = 8
+# Of a fused group of layers a thread takes so many groups of rows at least, since it computes the rows on its border, too.
+LEAST_GROUPS = 2
+# Tiles of a convolution that a task has, before it is cut for the threads.
+TILES_OF_TASK = 8
 # Iterations of a loop that keep many threads evenly loaded, or tasks where each has memory of its own.
 ENOUGH_ITERATIONS = 64
 # Iterations of fewer cycles, in kernels of free sizes, are done so many at a time: what they compute of the sizes is then computed once.

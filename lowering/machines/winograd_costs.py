@@ -17,6 +17,8 @@ WINOGRAD_CHANNELS = WIDEST_LANES
 class WinogradCosts:
     """Cycles, unless it says otherwise.
 
+    - `sizes`: of pieces that may pay, by the side of a window and its stride. Where additions cost, 3 has fewer products than 2 and fewer
+      weights than 4.
     - `transform`: of an element of a transform, by size of a piece and stride; `usual_transform` of any other.
     - `transform_first`: of a byte of data that a kernel in front transforms; `step` of that kernel before it does anything. `beyond_l2` of
       a byte of data from there, if it exceeds so many times L2 (`l2_multiple`).
@@ -30,6 +32,7 @@ class WinogradCosts:
     - `inner_product`: so many times as long as Winograd's inner product is estimated to take, it is as fast as that.
     """
 
+    sizes: Mapping[tuple[int, int], tuple[int, ...]] = field(default_factory=lambda: {(3, 1): (2, 4), (3, 2): (2, 4), (5, 1): (2,)})
     usual_transform: float = 3.0
     transform: Mapping[tuple[int, int], float] = field(default_factory=dict)
     transform_first: float = 0
@@ -51,6 +54,7 @@ SPARE_ADDERS = WinogradCosts()
 """Where additions run beside multiply-adds; not fitted to any machine."""
 
 SHARED_ADDERS = WinogradCosts(
+    sizes={(3, 1): (2, 3, 4), (3, 2): (2, 4)},
     transform={(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1},
     transform_first=0.32,
     ranges=0.04,

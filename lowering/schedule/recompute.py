@@ -17,8 +17,9 @@ from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import erase_unused
-from polyreme.ir.types import TensorType
+from polyreme.ir.types import TensorType, f32, i1
 from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.machines.cost import OPS_OF_A_TRIP
 
 # Functions that cost no more than the load of what they are of.
 _CHEAP = frozenset({
@@ -27,9 +28,7 @@ _CHEAP = frozenset({
 # What is so much smaller than a value, such as a mean per channel, is kept beside what the value is computed of.
 _SMALLER = 16
 # A value may be smaller than what it is computed of by so much, as the sign of an element is.
-_LARGER = 4
-# So many ops may lead from what is kept to a value.
-_MOST_OPS = 24
+_LARGER = f32.bytes // i1.bytes
 # Ops that stand so near each other in the text mostly share a kernel, and so what is computed anew for them.
 _NEAR = 8
 
@@ -140,7 +139,7 @@ class _Recomputing:
                 found[source] = None
             if source is not x:
                 count += self.chains[x]
-        if len(found) > 1 or count > _MOST_OPS or any(self._bytes(x) > self._bytes(value) * _LARGER for x in found):
+        if len(found) > 1 or count > OPS_OF_A_TRIP or any(self._bytes(x) > self._bytes(value) * _LARGER for x in found):
             return value
         self.chains[value] = count
         return next(iter(found), None)

@@ -24,12 +24,9 @@ from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, element_type
 from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.machines.rooms import ROOMS
 from polyreme.lowering.transforms.fuse import is_free
 
-# What all images leave at a layer is this many times L2 where it pays, and weights of this part of it are read again
-# for each image: fewer of floats, which Winograd's algorithm may make larger, than of bytes, whose sums are four times as large as they
-# are.
-MIN_CACHES, SMALL_WEIGHTS, SMALL_BYTES = 2, 4, 1
 # What the next layers read is at most this part of what the layers themselves hand on to each other.
 MOST_GIVEN = 4
 
@@ -127,9 +124,11 @@ class _Tiling:
         """
         for i, op in enumerate(self.ops):
             if isinstance(op, tensor.Contract):
+                # Weights are read again for each image: fewer of floats, which Winograd's algorithm may make larger, than of bytes, whose
+                # sums are four times as large as they are.
                 weights = sum(_bytes(v) for v in op.operands if v not in self.rows)
                 moved = sum(self._bytes_of_image(_memory(v)) for v in (*op.operands, op.result) if v in self.rows)
-                if weights > max(moved, cache // (SMALL_WEIGHTS if op.dtype is None else SMALL_BYTES)):
+                if weights > max(moved, cache * (ROOMS.weights if op.dtype is None else 1)):
                     self.ops = self.ops[:i]
                     break
         inside = set(self.ops)
@@ -143,7 +142,7 @@ class _Tiling:
             # Elementwise ops fuse with what they read: what they are handed never is in memory.
             return False
         images = self.batch if isinstance(self.batch, int) else 2
-        if images * max(self._bytes_of_image(v) for v in made) < MIN_CACHES * cache:
+        if images * max(self._bytes_of_image(v) for v in made) < ROOMS.batch * cache:
             return False
         given = sum(self._bytes_of_image(v) for v in self._given(inside))
         return given * MOST_GIVEN <= sum(self._bytes_of_image(v) for v in made)

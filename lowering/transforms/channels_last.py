@@ -29,23 +29,19 @@ from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, i16
 from polyreme.lowering.analysis.axes import matching_groups
-from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.analysis.estimates import FOLDED_ELEMENTS, estimate
 from polyreme.lowering.analysis.rows import shape_of
-from polyreme.lowering.machines.instructions import WIDEST_LANES
+from polyreme.lowering.machines.instructions import FEW_CHANNELS, WIDEST_LANES
 from polyreme.lowering.machines.step_costs import STEP_COSTS
 from polyreme.lowering.transforms.dilation import without_dilation
-from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP, larger_groups
+from polyreme.lowering.transforms.grouped_convolutions import larger_groups
 from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
 
 Axes = tuple[int, ...]
 
-# Channels of convolutions over rows of unknown length that pay, if they are strided or sum up so many products: elsewhere each pixel is a
-# sum of its own.
-LEAST = 4
+# Products that a convolution over rows of unknown length sums up where a few channels pay: elsewhere each pixel is a sum of its own.
 DEEP = 128
 
-# Constants up to this many elements are put into another order here; larger ones by a kernel, or a pack.
-_FOLDED = 1 << 16
 
 
 @register_pass
@@ -102,11 +98,11 @@ class ChannelsLast(FuncPass):
             shared = [c for c in conv.channels if c in conv.spec.a and c in conv.spec.b]
             grouped = any(sizes[c] != 1 for c in shared)
             of_group = [sizes[c] for c in (*conv.spec.contracted, *conv.channels) if c not in conv.taps and c not in shared]
-            few = grouped and all(isinstance(n, int) and n <= MOST_OF_GROUP for n in of_group)
+            few = grouped and all(isinstance(n, int) and n <= FEW_CHANNELS for n in of_group)
             rows = (alone or few) and self.row_windows
             apart = not rows and ((strided and (alone or unknown)) or (unknown and (alone or (summed >= DEEP and not grouped))))
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
-                min(LEAST, self.channels) if apart and unknown else min(WIDEST_LANES, self.channels) if alone else self.channels
+                min(FEW_CHANNELS, self.channels) if apart and unknown else min(WIDEST_LANES, self.channels) if alone else self.channels
             )
             made += estimate(product(shape_of(op.result))) * (3 if apart else 1)
             wins, others = wins + work * many, others + work * (not many)
@@ -292,7 +288,7 @@ def _transposed(b: Builder, x: Value, perm: Axes) -> Value:
     if long == sorted(long):
         return _reshaped(b, x, tuple(shape[p] for p in perm))
     constant = x.producer(tensor.Constant)
-    if constant is not None and constant.value.size <= _FOLDED:
+    if constant is not None and constant.value.size <= FOLDED_ELEMENTS:
         folded: Value = b(tensor.Constant, value=Dense(np.ascontiguousarray(constant.value.array.transpose(perm))))
         return folded
     made: Value = b(tensor.Transpose, x, perm=perm)

@@ -21,9 +21,6 @@ from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.machines.instructions import WIDEST_BYTES
 
-# Channels of a group, and results of one, up to which pixels in their own order are as fast: the image is read again for each result.
-MOST_OF_GROUP = 4
-
 
 class LargerGroups(NamedTuple):
     """A convolution in larger groups: its windows, and its weight [groups, outputs, channels, *taps]."""

@@ -32,22 +32,19 @@ from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import ScalarType, element_type, f32, i8, i16, i32, u8
-from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.analysis.estimates import FOLDED_ELEMENTS, estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.machines.instructions import BYTES
+from polyreme.lowering.machines.memory import ROWS_OF_WEIGHTS
 
 Array = np.ndarray[Any, Any]
 
 # From steps with a sign to steps without one.
 SHIFT = 128
-# Constants of more elements than this are not computed here, but for weights of eight bits.
-MOST_KNOWN = 1 << 16
 # Sums of so many products of bytes stay within 32 bits.
 MOST_STEPS = (1 << 31) // (255 * 128)
 # With fewer channels in a group, floats have as much to do.
 LEAST_GROUP = 8
-# With fewer rows, reading weights of 16 bits takes longer than widening those of 8.
-MIN_ROWS_FOR_INT16 = 16
 
 _VIEWS = (tensor.Reshape, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Window, tensor.Pad)
 
@@ -80,7 +77,7 @@ class IntegerProducts(FuncPass):
             if isinstance(op, tensor.Contract) and op.dtype is None and element_type(op.result.type) == f32:
                 found = _match(op)
                 if found is not None:
-                    _rewrite(op, found, unsigned, i16 if self.pairs and _rows(op, found) >= MIN_ROWS_FOR_INT16 else u8)
+                    _rewrite(op, found, unsigned, i16 if self.pairs and _rows(op, found) >= ROWS_OF_WEIGHTS else u8)
         if unsigned:
             for (steps, _), bytes_ in unsigned.items():
                 _read_without_sign(steps, bytes_)
@@ -112,8 +109,8 @@ class _FoundProduct(NamedTuple):
 
 
 def known(value: Value) -> Array | None:
-    """The elements of what is made of constants, if they are few."""
-    if not all(isinstance(n, int) for n in shape_of(value)) or product(shape_of(value)) > MOST_KNOWN:
+    """The elements of what is made of constants, if they are few, as weights of eight bits need not be."""
+    if not all(isinstance(n, int) for n in shape_of(value)) or product(shape_of(value)) > FOLDED_ELEMENTS:
         return None
     op = value.producer()
     if isinstance(op, (tensor.Constant, tensor.Full)):

@@ -24,9 +24,8 @@ from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.half_floats import HALVES, is_widening
+from polyreme.lowering.machines.memory import ROWS_OF_WEIGHTS
 
-# Up to so many rows a product is bound by reading its weights, and has time to widen them.
-FEW_ROWS = 16
 _VIEWS = (tensor.Transpose, tensor.Window, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Reshape)
 
 
@@ -131,7 +130,7 @@ def _has_few_rows(op: tensor.Contract, weight: Value) -> bool:
     sizes = spec.sizes(op.a.type.shape, op.b.type.shape)
     free, others = (spec.free_a, spec.free_b) if weight is op.b else (spec.free_b, spec.free_a)
     rows, columns = (product(sizes[c] for c in letters) for letters in (free, others))
-    return not spec.batch and isinstance(rows, int) and rows <= FEW_ROWS and isinstance(columns, int) and rows < columns
+    return not spec.batch and isinstance(rows, int) and rows <= ROWS_OF_WEIGHTS and isinstance(columns, int) and rows < columns
 
 
 def _is_argument(value: Value) -> bool:

@@ -1,7 +1,7 @@
 """Counting: names in capitals that a module gives numbers at its top level, or tuples, tables and records of numbers.
 
 A table of functions is none of these, whatever numbers its functions have; nor are names by number, as of types by their bits, also where
-a comprehension makes them of numbers.
+a comprehension makes them of numbers; nor is a type, such as one of three elements.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ def _is_of_numbers(node: ast.AST) -> bool:
         return _is_of_numbers(node.value)
     if isinstance(node, ast.DictComp):
         return _is_of_numbers(node.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Type"):
+        return False
     return any(map(_is_of_numbers, ast.iter_child_nodes(node)))
 
 

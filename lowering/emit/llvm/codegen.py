@@ -14,14 +14,10 @@ from functools import cache
 from typing import Any
 
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.lowering.machines.compile_costs import LLVM_LEVELS
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.targets import Target
 
-# Of code generation: instruction selection and register allocation at full strength, and nothing before them.
-OPT_LEVEL = 2
-# Of code that runs once for each call of a model, such as `main`, which calls kernels: a fifth of the time for code that is half as fast.
-# Other architectures have a code generator of their own there.
-QUICK_LEVELS = {"x86_64": 0}
 # Its reduction of strength, which looks for cheaper addresses in loops; x86 adds a register, a multiple of another and a number in one
 # access.
 WITHOUT_REDUCTION, WITH_REDUCTION = "-disable-lsr=1", "-disable-lsr=0"
@@ -87,7 +83,7 @@ def ptx_assembly(text: str, target: Target) -> str:
 
 def load_llvm(target: Target) -> None:
     """Have LLVM ready for a target, so that processes forked from this one need not load it each."""
-    _machine(target.triple, target.cpu, target.features, target.arch, OPT_LEVEL)
+    _machine(target.triple, target.cpu, target.features, target.arch, LLVM_LEVELS.full)
 
 
 @cache
@@ -95,7 +91,7 @@ def version() -> str:
     """What object code depends on beside its text and target: LLVM's version, and how it is asked."""
     import llvmlite
 
-    levels = f"opt {OPT_LEVEL}, quick {QUICK_LEVELS}"
+    levels = f"opt {LLVM_LEVELS.full}, quick {LLVM_LEVELS.quick}"
     return f"llvmlite {llvmlite.__version__}, {levels}, pic but for wasm, {IN_ORDER}, {' '.join(WITHOUT_SCHEDULER)}"
 
 
@@ -132,5 +128,5 @@ def _prepare(text: str, target: Target, quick: bool = False) -> tuple[Any, Any]:
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"expected valid LLVM IR but got: {str(error).strip()}") from None
-    level = QUICK_LEVELS.get(target.arch, OPT_LEVEL) if quick else OPT_LEVEL
+    level = LLVM_LEVELS.quick.get(target.arch, LLVM_LEVELS.full) if quick else LLVM_LEVELS.full
     return _machine(target.triple, target.cpu, target.features, target.arch, level), module

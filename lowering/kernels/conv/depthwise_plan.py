@@ -20,18 +20,13 @@ from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, with_grain
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.machines.code_size import WRITTEN_OUT
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.memory import L1_WAY_BYTES
-from polyreme.lowering.machines.tasks import WINDOW_GRAIN_CYCLES, WINDOW_SERIAL_CYCLES
+from polyreme.lowering.machines.tasks import EVEN_GROUPS, WINDOW_GRAIN_CYCLES, WINDOW_SERIAL_CYCLES
 
-# Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
-MOST_TAPS = 448
-# Tiles of a row that are written out one by one, because some of their taps lie outside of the image.
-MOST_EDGES = 6
 # Widths of tiles for rows of unknown length, one of which suits nearly every length; and what a tile costs before it computes, in pixels.
 OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
-# Rows of work that threads share well. As many rows make a piece of an image worth its first ones.
-ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together if L1 is to hold what lies under a window.
 FEW_VECTORS = 4
 
@@ -137,7 +132,7 @@ class Channelwise:
         """Whether the pad is made in memory: where the loops cannot leave it out, or so much of it that most tiles would be written out on
         their own.
         """
-        return self.has_pad and (self.bare is None or _edges(self.bare) > MOST_EDGES)
+        return self.has_pad and (self.bare is None or _edges(self.bare) > WRITTEN_OUT.edges)
 
 
 @dataclass(frozen=True)
@@ -282,7 +277,7 @@ def _window_axes(window: tensor.Window, image: Value, low: Sequence[Dim], high: 
             return None
         assert isinstance(before, int) and isinstance(behind, int)
         window_axes.append(WindowAxis(axis, shape_of(image)[axis], before, behind, shape_of(window.result)[axis], taps, stride, dilation))
-    return tuple(window_axes) if window_axes[-1].taps <= MOST_TAPS else None
+    return tuple(window_axes) if window_axes[-1].taps <= WRITTEN_OUT.tile else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +318,7 @@ def lanes_of(plan: ChannelwisePlan) -> int:
 def _most_pixels(plan: ChannelwisePlan) -> int:
     """Pixels of a tile that registers hold, and whose multiply-adds are few enough."""
     taps = plan.window_axes[-1].taps
-    return max(1, min(plan.request.target.vector_registers * 7 // 16, MOST_TAPS // taps) // (plan.copies or 1))
+    return max(1, min(plan.request.target.vector_registers * 7 // 16, WRITTEN_OUT.tile // taps) // (plan.copies or 1))
 
 
 def pixels_of_tile(plan: ChannelwisePlan) -> int:
@@ -368,7 +363,7 @@ def _vectors_together(plan: ChannelwisePlan, vectors: int, rows: int) -> int:
     """
     if not _exceeds_l2(plan):
         return min(vectors, FEW_VECTORS)
-    return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
+    return vectors if rows >= EVEN_GROUPS else max(1, vectors * rows // EVEN_GROUPS)
 
 
 def _cuts_rows(plan: ChannelwisePlan) -> bool:
@@ -386,7 +381,7 @@ def _rows_of_piece(plan: ChannelwisePlan, around: int) -> int:
     if not _exceeds_l2(plan) or not _cuts_rows(plan):
         return 1
     rows = estimate_pixels(plan.window_axes[-2].places)
-    return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
+    return min(rows, max(EVEN_GROUPS, -(-rows * around // EVEN_GROUPS)))
 
 
 def choose_channelwise(found: Channelwise) -> ChannelwiseSchedule:
@@ -452,10 +447,10 @@ def other_channelwise(found: Channelwise) -> Iterator[ChannelwiseSchedule]:
     for channels in (own.lanes, FEW_VECTORS * own.lanes, all_channels):
         if channels <= all_channels:
             yield _schedule(found, own.padded, own.pixels, channels, own.rows)
-    for rows in (1, ENOUGH_ROWS):
+    for rows in (1, EVEN_GROUPS):
         if rows <= estimate_pixels(down):
             yield _schedule(found, own.padded, own.pixels, own.channels, rows)
-    if found.bare is not None and _edges(found.bare) <= 2 * MOST_EDGES:
+    if found.bare is not None and _edges(found.bare) <= 2 * WRITTEN_OUT.edges:
         yield _schedule(found, not own.padded)
 
 

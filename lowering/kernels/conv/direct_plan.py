@@ -19,33 +19,20 @@ from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import Problem, find_problem, in_words, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.cost import NOTICED, Traffic, traffic_cycles
+from polyreme.lowering.machines.instructions import FEW_CHANNELS, MANY_REGISTERS
 from polyreme.lowering.machines.memory import STACK_BYTES
-from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES
+from polyreme.lowering.machines.rooms import ROOMS
+from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES, TILES_OF_TASK
 
-# Parts of L2, 1 / this: the image of a task; a larger one if each task streams its weights; sums that wait; what a tile reads of a panel
-# before the next tile reads it again.
-IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
-# The last one for an L2 of fewer bytes.
-SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
-# Weights are streamed if they take more than 1 / this of L3.
-L3_SHARE_OF_WEIGHTS = 20
-# Pixels of a row, or rows, that an image of unknown size is planned for at least.
-LEAST_PIXELS = 16
 # Rows and pixels of a piece where strides leave out pixels of lines of memory: few rows, as far as they go.
 PIECE_OF_LINES = 2, 240
-# With at most so many channels in planes, channels are the innermost steps where taps are left out.
-FEW_CHANNELS = 4
 # Rows of unknown length up to about this have no tiles of their own: all pixels of an image are counted through, so many to a task.
 SHORT_ROW_OF_PIXELS, NUMBERED_PIXELS = 32, 192
-# Rows of so many pixels, under windows with so many taps along them, may be tiles of their own, so many vectors wide.
-LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
+# Rows of up to so many pixels may be tiles of their own, so many vectors wide.
+MOST_OF_ROWS, VECTORS_OF_ROWS = 8, 2
 # Vectors of a tile at most.
 MOST_VECTORS = 6
-# Tiles of a task, before it is cut for the threads.
-ENOUGH_TILES = 8
-# A task copies its part of the image at so many bytes a cycle, which may take this part of its time.
-COPY_BYTES, COPY_SHARE = 16, 0.03
 
 
 def find_direct(request: Request, by_rows: bool = False, vectors: int | None = None) -> Direct | None:
@@ -188,6 +175,7 @@ class Direct:
             return None
         taps = list(letters[len(shape_of(window.x)) :])
         inner = [c for c in self._by_distance() if c not in taps]
+        # Few channels in planes are the innermost steps.
         is_inner = self._by_distance()[:2] == taps or prod(typical(self.p.size(c)) for c in inner) <= FEW_CHANNELS
         if len(taps) != 2 or not is_inner or any(d != 1 for d in window.dilations):
             return None
@@ -223,19 +211,18 @@ class Direct:
         pad, window, letters = self.above, self.window, self.p.left_letters
         if (
             pad is None
-            or window.sizes[1] != TAPS_OF_ROWS
             or window.strides[1] != 1
             or window.dilations[1] != 1
             or self._order()[1] != letters[len(shape_of(window.x)) + 1]
         ):
             return False
         axis = window.axes[1]
-        return (pad.low[axis], pad.high[axis]) == (1, 1)
+        return pad.low[axis] == pad.high[axis] == 1 and window.sizes[1] == pad.low[axis] + 1 + pad.high[axis]
 
     @property
     def whole_rows(self) -> range:
-        """How many pixels such rows may have."""
-        return range(LEAST_OF_ROWS, min(self.tile[1], MOST_OF_ROWS) + 1) if self.has_whole_rows else range(0)
+        """How many pixels such rows may have: as many as a window has taps, and more."""
+        return range(self.window.sizes[1], min(self.tile[1], MOST_OF_ROWS) + 1) if self.has_whole_rows else range(0)
 
     @cached_property
     def pad(self) -> tensor.Pad | None:
@@ -284,7 +271,7 @@ class Direct:
             or not all(isinstance(n, int) for n in (*p.sizes.values(), *self.whole))
         ):
             return False
-        fits = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] // PANEL_SHARE
+        fits = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] * ROOMS.panel
         return fits and typical(p.size(p.word_letter)) % STEP == 0 and self._block is not None
 
     @property
@@ -336,7 +323,7 @@ class Direct:
         no slower.
         """
         across = -(-self.n // self.lanes)
-        if self.vectors is not None or tiles >= 2 * ENOUGH_TILES or self.places * -(-across // vectors) >= PIECES:
+        if self.vectors is not None or tiles >= 2 * TILES_OF_TASK or self.places * -(-across // vectors) >= PIECES:
             return vectors
         cycles = step_cycles(pixels, vectors) / vectors
         return next((v for v in range(vectors, 1, -1) if across % v == 0 and step_cycles(pixels, v) / v <= cycles), vectors)
@@ -354,9 +341,7 @@ class Direct:
     @cached_property
     def blocks(self) -> int:
         """Blocks that the taps are cut into, so that a panel's part stays in L2 from tile to tile."""
-        cache = self.p.request.target.caches[1]
-        room = cache // (PANEL_SHARE_OF_SMALL if cache < SMALL_CACHE else PANEL_SHARE)
-        return -(-self.k * self.width * self.p.dtype.bytes // room)
+        return -(-self.k * self.width * self.p.dtype.bytes // ROOMS.panel_bytes(self.p.request.target))
 
     @cached_property
     def prefetch(self) -> str:
@@ -368,7 +353,7 @@ class Direct:
     @property
     def weights_exceed_l3_share(self) -> bool:
         """Whether the weights come from memory each time, because the other layers evict them from L3."""
-        return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
+        return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] * ROOMS.weights_of_l3
 
     @property
     def keeps(self) -> bool:
@@ -393,7 +378,7 @@ class Direct:
         # Windows with gaps between them leave out some of the region.
         image = min(prod(self.region(needed)) * self.image_bytes, prod(needed) * self.k * self.p.dtype.bytes)
         sums = prod(needed) * self.width * self.p.dtype.bytes if self.keeps else 0
-        return image <= room // (LARGER_IMAGE_SHARE if self.weights_exceed_l3_share else IMAGE_SHARE) and sums <= room // SUMS_SHARE
+        return image <= room * (ROOMS.streamed_image if self.weights_exceed_l3_share else ROOMS.image) and sums <= room * ROOMS.sums
 
     def pieces(self) -> list[int]:
         """Pixels of the result in a task, by letter: what fits the cache, and no more than leaves work for the threads."""
@@ -410,7 +395,7 @@ class Direct:
             size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
             # Threads share panels rather than pixels, so that a task reads each panel from memory once.
             around = self.places * self.count * -(-self.outputs[-1] // size[-1])
-            enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
+            enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (TILES_OF_TASK * self.tile[0])
             wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))
             if wanted > -(-self.outputs[0] // size[0]):
                 size[0] = _even(self.outputs[0], wanted, least[0])
@@ -467,9 +452,10 @@ class Direct:
         """The least number of panels that pays for a task's copy of the image."""
         if self.pad is None:
             return 1
-        copied = prod(self.region(self.needed(self.pieces()))) * self.image_bytes / COPY_BYTES
+        copied = prod(self.region(self.needed(self.pieces()))) * self.image_bytes
+        copying = traffic_cycles(Traffic(l2=2 * copied), self.p.request.target)
         cycles = self.cycles() * prod(self.pieces()) / prod(self.outputs) * self.width / self.n
-        return int(copied / (COPY_SHARE * cycles))
+        return int(copying / ((1 - NOTICED) * cycles))
 
     def _piece(self, axis: int, least: int, fits: Callable[[int], bool]) -> int:
         """The largest of about equal pieces along a letter that fits; `least` if none does."""
@@ -607,7 +593,7 @@ class ScheduledDirect(Direct):
 
 def _assumed(size: Dim) -> int:
     """The number of pixels in estimates: an unknown one counts as large enough for a large tile."""
-    return size if isinstance(size, int) else max(estimate(size), LEAST_PIXELS)
+    return size if isinstance(size, int) else max(estimate(size), ASSUMED.row)
 
 
 def _even(whole: int, pieces: int, multiple: int) -> int:

@@ -38,7 +38,6 @@ from polyreme.lowering.kernels.conv.depthwise import ChannelwiseKernel
 from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask
 from polyreme.lowering.kernels.conv.direct_plan import Direct, DirectSchedule, ScheduledDirect
 from polyreme.lowering.kernels.conv.inverted_residual_plan import (
-    LEAST_GROUPS,
     InvertedResidual,
     InvertedResidualSchedule,
     ProductTile,
@@ -60,6 +59,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, resu
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Product, typical
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.tasks import LEAST_GROUPS
 
 
 def write_inverted_residual(block: InvertedResidual, schedule: InvertedResidualSchedule) -> KernelPlan:

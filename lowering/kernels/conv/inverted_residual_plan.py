@@ -30,23 +30,10 @@ from polyreme.lowering.kernels.microkernel import rank_tiles
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
-from polyreme.lowering.machines.memory import FAST_L3_BYTES, STACK_BYTES
-from polyreme.lowering.machines.tasks import PIECES, TASKS_WITH_MEMORY
-
-# Parts of L2, 1 / this: scratch memory of a task, and weights, which are read again for each row.
-L2_SHARE, WEIGHTS_SHARE = 2, 4
-# A smaller image than L2 is worth the kernel if L3 is slow, or if cores may share none: 1 / this of L2.
-SLOW_SHARE, FAR_CORE_SHARE = 32, 4
-# Groups of rows of a task at least.
-LEAST_GROUPS = 2
-# So many tasks share groups evenly.
-EVEN_GROUPS = 8
-# Rows of a tile of one vector: no limit; or, on machines with half as many multiply-adds a cycle, as many as let other units finish one
-# tile meanwhile.
-MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
-# Vectors of a tile of the last product.
-MOST_VECTORS_OF_LAST = 8
+from polyreme.lowering.machines.instructions import HIDDEN_ROWS, MANY_REGISTERS
+from polyreme.lowering.machines.memory import STACK_BYTES
+from polyreme.lowering.machines.rooms import ROOMS
+from polyreme.lowering.machines.tasks import EVEN_GROUPS, LEAST_GROUPS, PIECES, TASKS_WITH_MEMORY
 
 
 @dataclass(frozen=True)
@@ -76,7 +63,7 @@ class InvertedResidual:
         """How many rows of the windows' result may be made at a time: what fits the cache, in a whole number of groups of an image of known
         or of a usual size.
         """
-        room = min(self.request.target.caches[1], STACK_BYTES) // L2_SHARE
+        room = min(self.request.target.caches[1], STACK_BYTES) * ROOMS.scratch
         places = estimate_pixels(self.down.places)
         most = max(1, places // PIECES) if self.is_open else places
         return tuple(n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room)
@@ -188,14 +175,13 @@ def why_no_inverted_residual(block: InvertedResidual) -> str:
     quarter of L2 is the threshold.
     """
     target, dtype = block.request.target, block.depthwise.dtype
-    cache = target.caches[1]
-    threshold = cache // (SLOW_SHARE if target.l3_bytes_per_cycle < FAST_L3_BYTES else FAR_CORE_SHARE if target.separate_l3 else 1)
+    threshold, room = ROOMS.handed_on(target), int(target.caches[1] * ROOMS.weights)
     weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in block.problems) * dtype.bytes
     image = estimate_pixels(size_of(shape_of(block.depthwise.image)[1:])) * dtype.bytes
     if image <= threshold:
         return f"the wide image has {image} bytes; more than {threshold} are asked"
-    if weights > cache // WEIGHTS_SHARE:
-        return f"the weights have {weights} bytes; at most {cache // WEIGHTS_SHARE} are asked"
+    if weights > room:
+        return f"the weights have {weights} bytes; at most {room} are asked"
     return "" if block.fitting else "not even one row fits the cache"
 
 
@@ -209,18 +195,20 @@ def schedule_inverted_residual(block: InvertedResidual, rows: int) -> InvertedRe
         # Row buffers stay in L1.
         pixels = shape_of(plan.image)[2]
         most = max(1, target.caches[0] * 7 // 8 // (block.buffered_rows * estimate_pixels(pixels) * target.vector_bytes))
-        first = _tile_of(block.first, pixels, most, HIDDEN_HIGH if target.half_width_vectors else MOST_HIGH)
-    last = None if block.last is None else _tile_of(block.last, rows * plan.shape[2], MOST_VECTORS_OF_LAST)
+        first = _tile_of(block.first, pixels, most, HIDDEN_ROWS if target.half_width_vectors else None)
+    last = None if block.last is None else _tile_of(block.last, rows * plan.shape[2])
     # LLVM's search for cheaper addresses takes half of its time and gains nothing where there are 32 registers.
     final = target.vector_registers >= MANY_REGISTERS
     return InvertedResidualSchedule(rows, first, lanes_of(plan), pixels_of_tile(plan), last, target.masked, final)
 
 
-def _tile_of(product: Product, rows: Dim, most: int, highest: int = MOST_HIGH) -> ProductTile:
+def _tile_of(product: Product, rows: Dim, most: int | None = None, highest: int | None = None) -> ProductTile:
     """The tile with the fewest estimated cycles for pieces of so many `rows`, of at most so many vectors; one vector has tiles of at most
-    `highest` rows.
+    `highest` rows. None: as registers allow.
     """
-    tiles = rank_tiles(estimate_pixels(rows), typical(product.n), typical(product.k), product.problem.registers)
+    registers = product.problem.registers
+    most, highest = most or registers.count, highest or registers.count
+    tiles = rank_tiles(estimate_pixels(rows), typical(product.n), typical(product.k), registers)
     return ProductTile(*next(tile for tile in tiles if tile[1] <= most and (tile[1] > 1 or tile[0] <= highest)))
 
 

@@ -25,10 +25,9 @@ from polyreme.lowering.kernels.microkernel import (
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import typical
+from polyreme.lowering.machines.code_size import WRITTEN_OUT
 from polyreme.lowering.machines.tasks import PIECES
 
-# Pixels of a result that are turned by code without loops.
-MAX_PIXELS_TRANSPOSED = 64
 # The least steps between two times that sums wait in memory.
 LEAST_STEPS = 24
 
@@ -83,7 +82,7 @@ class ChannelLanes(Strategy):
             return False
         spatial = [self.p.out.index(c) for c in self.image.spatial]
         alike = all(arg.type.shape[axis] == 1 for arg in epilogue.args for axis in spatial)
-        few = prod(self.outputs) <= MAX_PIXELS_TRANSPOSED
+        few = prod(self.outputs) <= WRITTEN_OUT.turned
         return alike and few and channels % self.channels_at_once() == 0 and element_type(epilogue.values[0].type) == self.p.dtype
 
     def cycles(self) -> float:

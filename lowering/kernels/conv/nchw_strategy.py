@@ -23,10 +23,8 @@ from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, resu
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import Problem, typical
 from polyreme.lowering.kernels.schedule import Schedule
+from polyreme.lowering.machines.rooms import ROOMS
 from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECE_CYCLES, PIECES
-
-# Bytes of the scratch tiles of one task: they share L1 with what the tile reads, and live on the stack.
-SCRATCH_BYTES = 96 << 10
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ class Strategy:
             and all(self.steps)
             and all(self.reaches)
             and all(n > 0 for n in self.outputs)
-            and self.scratch_bytes(self.rows_for(1)) <= SCRATCH_BYTES
+            and self.scratch_bytes(self.rows_for(1)) <= ROOMS.tiles
         )
 
     def cycles(self) -> float:
@@ -180,7 +178,7 @@ class Strategy:
         """Rows of the result in a piece: as many as the scratch allows, fewer when that leaves threads idle."""
         blocks = typical(product(self.p.size(c) for c in self.image.outer)) * typical(self.blocks)
         piece = self.outputs[0]
-        while piece > 1 and self.scratch_bytes(self.rows_for(piece)) > SCRATCH_BYTES:
+        while piece > 1 and self.scratch_bytes(self.rows_for(piece)) > ROOMS.tiles:
             piece = -(-piece // 2)
         wanted = min(-(-PIECES // blocks), int(self.cycles() / PIECE_CYCLES))
         # Even pieces: a last one with few rows would leave the tile half empty.
@@ -189,7 +187,7 @@ class Strategy:
 
     def allows(self, rows: int) -> bool:
         """Whether a piece may have so many rows of the result."""
-        return 0 < rows <= self.outputs[0] and self.scratch_bytes(self.rows_for(rows)) <= SCRATCH_BYTES
+        return 0 < rows <= self.outputs[0] and self.scratch_bytes(self.rows_for(rows)) <= ROOMS.tiles
 
     def schedule(self, rows: int | None = None) -> NchwSchedule:
         """What is chosen with this tile, for pieces of so many rows if that is given."""

@@ -31,21 +31,18 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, run, with_grain, write_nest
+from polyreme.lowering.kernels.microkernel import Registers
 from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.code_size import WRITTEN_OUT
+from polyreme.lowering.machines.instructions import FEW_CHANNELS, MANY_REGISTERS
 from polyreme.lowering.machines.tasks import PIECES
-from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP
 
 # Rows of a tile, with so many vector registers and with fewer.
 ROWS, ROWS_OF_16_REGISTERS = 7, 4
-# Registers that are no weights and no sums.
-SPARE_REGISTERS = 8
-# Taps of a window that are written out.
-MOST_TAPS = 49
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,7 @@ def find_nchw_windows(request: Request) -> NchwWindows | None:
         summed = "".join(c for c in spec.contracted if sizes[c] != 1 and c not in taps)
         grouped = any(c in spec.a and c in spec.b and sizes[c] != 1 for c in letters)
         of_group = [sizes[c] for c in (*summed, *(c for c in letters if c not in of_image))]
-        few = grouped and all(isinstance(n, int) and n <= MOST_OF_GROUP for n in of_group)
+        few = grouped and all(isinstance(n, int) and n <= FEW_CHANNELS for n in of_group)
         apart = len(summed) <= 1 and all(sizes[c] == 1 or c in of_image or few for c in letters)
         if not apart or op.dtype is not None or letters[-2:] != of_image[-2:] or any(c in spec.b for c in letters[-2:]):
             return None
@@ -165,7 +162,7 @@ def find_nchw_windows(request: Request) -> NchwWindows | None:
     down, along = (
         _along(shape_of(x)[rank - 2 + i], shape_of(window.result)[rank - 2 + i], low[i - 2], high[i - 2], window, i) for i in (0, 1)
     )
-    if down is None or along is None or along.stride > 2 or down.taps * along.taps > MOST_TAPS or along.taps * down.taps == 1:
+    if down is None or along is None or along.stride > 2 or down.taps * along.taps > WRITTEN_OUT.window or along.taps * down.taps == 1:
         return None
     return NchwWindows(op, epilogue, letters, taps, summed, channels, image, weights, down, along, filling, request)
 
@@ -208,7 +205,7 @@ def _schedule(windows: NchwWindows, rows: int, channels: int, by_tiles: bool, at
         # Each row of the image is gone through once, if the machine has registers for all weights. Where rows of pixels two apart are of
         # unknown length, to find so many of them again costs more than to load weights.
         dear = w.along.stride > 1 and not isinstance(w.along.size, int)
-        fitting = [r for r in (rows, 1) if dear or taps + r <= target.vector_registers - SPARE_REGISTERS]
+        fitting = [r for r in (rows, 1) if dear or taps + r <= Registers.of(target, w.dtype).accumulators]
         at_once = fitting[0] if fitting and w.weights is not None else 0
     vectors = estimate_pixels(n) / lanes + 1
     cycles = vectors * (taps * estimate(w.channels) / 2 + 3) * estimate_pixels(rows if by_tiles else w.down.places) * channels

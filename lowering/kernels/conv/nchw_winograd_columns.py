@@ -34,21 +34,20 @@ from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.accuracy import ALGORITHMS
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes, channel_tile
-from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, ColumnTile, NchwImage, Task
+from polyreme.lowering.kernels.conv.nchw_strategy import ColumnTile, NchwImage, Task
 from polyreme.lowering.kernels.conv.winograd_transforms import FixedMatrixProducts, Transforms, transforms
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, join_axes, step_cycles, tile_heights, tile_rows, zeros
 from polyreme.lowering.kernels.packing import copied_views
 from polyreme.lowering.kernels.plan import Pack, Slot, pack
 from polyreme.lowering.kernels.problem import typical
+from polyreme.lowering.machines.instructions import FEW_CHANNELS
+from polyreme.lowering.machines.rooms import ROOMS
 from polyreme.lowering.machines.winograd_costs import SPARE_ADDERS
 
 ACCURACY = {size: bound for (_, size), bound in ALGORITHMS["winograd_columns"].items()}
 """By the size of a piece; see above for the magnitude."""
 # Heights of windows. Those of three rows save less than half, and are mostly of images with many channels.
 TAPS = {taps for taps, _ in ALGORITHMS["winograd_columns"]}
-# Channels, or other steps that rows of the image differ by, below which transforms cost more than they save, and their errors have few
-# others to cancel with.
-LEAST_CHANNELS = 4
 
 
 class WinogradColumns(ChannelLanes):
@@ -91,12 +90,14 @@ class WinogradColumns(ChannelLanes):
         if not isinstance(source, BlockArgument) or source.index not in p.request.constant | p.request.kept:
             return False
         if (
-            prod(self.images) < LEAST_CHANNELS
+            # With few channels, or other steps that rows of the image differ by, transforms cost more than they save, and their errors have
+            # few others to cancel with.
+            prod(self.images) < FEW_CHANNELS
             or any(p.right.stride(c) != 0 for c in self.image.outer)
             or not super().is_possible()
         ):
             return False
-        return self.scratch_bytes(self.rows_for(self.piece())) <= SCRATCH_BYTES and self._scratch_of_piece <= SCRATCH_BYTES
+        return self.scratch_bytes(self.rows_for(self.piece())) <= ROOMS.tiles and self._scratch_of_piece <= ROOMS.tiles
 
     def piece(self) -> int:
         """As for all strategies, or more, if a last task would have fewer rows than a piece of products."""

@@ -18,7 +18,7 @@ from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.analysis.accuracy import ALGORITHMS
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
-from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, transforms
+from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, sizes_of_pieces, transforms
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import find_winograd_inner_product
 from polyreme.lowering.kernels.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.kernels.plan import Request
@@ -31,8 +31,6 @@ from polyreme.lowering.machines.winograd_costs import WINOGRAD_CHANNELS, Winogra
 
 ACCURACY = ALGORITHMS["winograd"]
 """By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
-# Sizes where additions cost nothing beside multiply-adds. Elsewhere 3 has fewer products than 2 and fewer weights than 4.
-USUAL_SIZES = {3: (2, 4), 5: (2,)}
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,6 @@ class ExactPieces:
 
 
 EXACT = ExactPieces(size=2, scale=4, channels=512, factors=4)
-
-# Windows that are taken, and their strides.
-WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
 
 
 @dataclass(frozen=True)
@@ -149,9 +144,7 @@ class WinogradImage:
         """Sizes of pieces that it may be cut into."""
         if self.pairs:
             return (EXACT.size,)
-        if self.request.target.spare_adders:
-            return USUAL_SIZES[self.span]
-        return tuple(size for size, stride in self.costs.transform if stride == self.stride and self.span == 3)
+        return self.costs.sizes.get((self.span, self.stride), ())
 
     @property
     def costs(self) -> WinogradCosts:
@@ -211,7 +204,9 @@ def find_image(request: Request) -> WinogradImage | None:
     window = contract.a.producer(tensor.Window)
     if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
         return None
-    if (window.sizes, window.strides) not in WINDOWS or window.dilations != (1, 1):
+    if any(n != of[0] for of in (window.sizes, window.strides) for n in of) or window.dilations != (1, 1):
+        return None
+    if not sizes_of_pieces(window.sizes[0], window.strides[0]):
         return None
     letters, taps = spec.a[:4], spec.a[4:]
     output = spec.out[3:]

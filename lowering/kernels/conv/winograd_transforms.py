@@ -48,6 +48,13 @@ STRIDED_POINTS = {
 }
 
 
+def sizes_of_pieces(taps: int, stride: int) -> tuple[int, ...]:
+    """The sizes of pieces for which there are matrices; none for other windows and strides."""
+    if stride == 1:
+        return tuple(size for size, span in POINTS if span == taps)
+    return tuple(STRIDED_POINTS) if (taps, stride) == (3, 2) else ()
+
+
 @dataclass(frozen=True)
 class Transforms:
     """The matrices for pieces of `size` results: `data` is B, `weights` is G, `results` is A in the formula of the module."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import ceil
+from math import ceil, log
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -21,7 +21,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr, maximum, minimum, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index, u8, u16, u32, u64
-from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
@@ -30,16 +30,14 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.cost import Work, busy_cycles
+from polyreme.lowering.machines.functions import LATENCY
+from polyreme.lowering.machines.memory import STACK_BYTES
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.machines.tasks import ENOUGH_ITERATIONS
 
-# Positions that are kept in order by insertion; more are cheaper to sort.
-MOST_KEPT = 64
-# A walk that keeps the best has to leave most elements out to be worth it.
-LEAST_LEFT_OUT = 8
+# Values of a byte, by which a radix sort counts.
 BYTE = 256
-# What a step costs, in cycles, to plan with.
-_MOVE_CYCLES = 4
 
 _WORDS = {8: u8, 16: u16, 32: u32, 64: u64}
 
@@ -80,6 +78,17 @@ class Sorted:
     def keys(self) -> Keys:
         return Keys(element_type(self.op.x.type), self.op.descending)
 
+    @property
+    def usual_length(self) -> int:
+        """The length of a row to plan with: of one that is not known most elements are left out."""
+        return self.length if isinstance(self.length, int) else ASSUMED.size * max(self.op.count or 1, 1)
+
+    @property
+    def may_walk(self) -> bool:
+        """Whether only some positions are wanted, and the stack has room for them and for their keys."""
+        count = self.op.count
+        return count is not None and count * (self.keys.word.bytes + i64.bytes) <= STACK_BYTES
+
     def tasks(self, most: int) -> Dim:
         """Tasks of a radix sort, of which each has memory of its own."""
         return maximum(minimum(product(self.outer), most), 1)
@@ -102,29 +111,51 @@ def find_sorted(request: Request) -> Sorted | None:
 
 
 def choose_sort(found: Sorted) -> SortSchedule:
-    """A walk for the first few of long rows."""
-    op, length = found.op, found.length
-    few = op.count is not None and op.count <= MOST_KEPT and (not isinstance(length, int) or length >= LEAST_LEFT_OUT * op.count)
-    return _schedule(found, few)
+    """A walk where it is estimated to take less than a sort, which is for the first few of long rows."""
+    return _schedule(found, found.may_walk and walk_cycles(found) < radix_cycles(found))
+
+
+def walk_cycles(found: Sorted) -> float:
+    """Cycles of a walk along a row whose elements come in any order.
+
+    The first ones are inserted among those before; a later one at place i is among the `count` best of those so far with a chance of
+    count / i. To insert one, all that are kept are read and written, with their positions.
+    """
+    target, count, length, lanes = found.request.target, found.op.count, found.usual_length, found.request.target.lanes(found.keys.word)
+    assert count is not None
+    insert = busy_cycles(Work(loads=2.0, stores=2.0), target)
+    later = count * max(0.0, log(length / count)) if count else 0.0
+    # A vector with one that is better is looked at element by element.
+    looks = min(later, length / lanes) * lanes * busy_cycles(Work(loads=2.0, stores=1.0), target)
+    vectors = busy_cycles(Work(loads=1.0, arithmetic=found.keys.operations), target)
+    return length / lanes * vectors + insert * count * (count / 2 + later) + looks
+
+
+def radix_cycles(found: Sorted) -> float:
+    """Cycles of a radix sort of a row: each element is counted and moved for each of its bytes, by a number in memory that the element
+    before may have changed; these numbers are added up in between.
+    """
+    target, passes = found.request.target, found.keys.word.bytes
+    added = busy_cycles(Work(loads=1.0, stores=2.0), target)
+    moved = busy_cycles(Work(places=3.0, stores=3.0, waits=LATENCY), target)
+    return moved * (passes + 1) * found.usual_length + added * passes * BYTE
 
 
 def _schedule(found: Sorted, walk: bool, tasks: int = 0) -> SortSchedule:
-    target, length, word = found.request.target, estimate(found.length), found.keys.word
+    target = found.request.target
     made = SortSchedule(walk, 0 if walk else tasks or ENOUGH_ITERATIONS)
     free = any(isinstance(n, Expr) for type in found.types(made) for n in type.shape)
     if walk:
-        assert found.op.count is not None
-        cycles = 2 * length / target.lanes(word) + 50 * found.op.count
-        return replace(made, nest=choose_nest(target, found.outer, cycles, free))
+        return replace(made, nest=choose_nest(target, found.outer, walk_cycles(found), free))
     shared = found.tasks(made.tasks)
     rows = ceil(estimate(product(found.outer)) / estimate(shared))
-    return replace(made, nest=choose_nest(target, [shared], _MOVE_CYCLES * (word.bytes + 1) * (length + BYTE) * rows, free))
+    return replace(made, nest=choose_nest(target, [shared], radix_cycles(found) * rows, free))
 
 
 def other_sorts(found: Sorted) -> Iterator[SortSchedule]:
     """The other way, if only some positions are wanted."""
-    count, own = found.op.count, choose_sort(found)
-    if count is not None and count <= MOST_KEPT:
+    own = choose_sort(found)
+    if own.walk or found.may_walk:
         yield _schedule(found, not own.walk)
 
 
@@ -170,6 +201,11 @@ class Keys:
     @property
     def word(self) -> ScalarType:
         return _WORDS[self.dtype.bytes * 8]
+
+    @property
+    def operations(self) -> int:
+        """Simple operations that make a key and compare it."""
+        return 1 + (8 if self.dtype.is_float else 1) + self.descending
 
     def load(self, code: Code, x: Value, at: Index, lanes: int = 1, mask: Value | None = None) -> Value:
         """The keys of consecutive elements; of lanes that are off, the largest key."""

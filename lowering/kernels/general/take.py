@@ -32,12 +32,12 @@ from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.cost import Work, busy_cycles
+from polyreme.lowering.machines.functions import ENOUGH_SUMS
+from polyreme.lowering.machines.memory import STACK_BYTES
+from polyreme.lowering.machines.rooms import ROOMS
 
-# Elements whose places are computed before they are read, and the most that may be said.
-RUN, MOST_RUN = 1024, 4096
 # Shorter rows are left to gathers.
 LEAST = 64
-UNROLL = 8
 
 
 def taken_elements(results: Sequence[Value]) -> tensor.Gather | None:
@@ -77,7 +77,12 @@ class Taken:
 
 def choose_take(found: Taken) -> TakeSchedule:
     """Runs whose places stay in L1."""
-    return _schedule(found, RUN)
+    return _schedule(found, _usual_run(found))
+
+
+def _usual_run(found: Taken) -> int:
+    """Elements whose places are computed before they are read."""
+    return int(found.request.target.caches[0] * ROOMS.places) // i64.bytes
 
 
 def _schedule(found: Taken, length: int) -> TakeSchedule:
@@ -90,12 +95,13 @@ def _schedule(found: Taken, length: int) -> TakeSchedule:
 
 def other_takes(found: Taken) -> Iterator[TakeSchedule]:
     """Shorter runs and longer ones."""
-    yield from (_schedule(found, length) for length in (RUN // 4, MOST_RUN))
+    usual = _usual_run(found)
+    yield from (_schedule(found, length) for length in (usual // 4, usual * 4))
 
 
 def fit_take(found: Taken, schedule: TakeSchedule) -> None:
     """`ScheduleError` unless it is the schedule of this gather, with runs that the stack has room for, and any grain."""
-    like = _schedule(found, schedule.run) if 0 < schedule.run <= MOST_RUN else choose_take(found)
+    like = _schedule(found, schedule.run) if 0 < schedule.run * i64.bytes <= STACK_BYTES else choose_take(found)
     if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
         raise ScheduleError(f"expected a schedule like {choose_take(found)} for this gather and machine but got {schedule}")
 
@@ -126,7 +132,7 @@ def take_elements(code: Code, schedule: TakeSchedule, leaves: Mapping[Value, Lea
             store(code, read.at(op.x, [*outer[:axis], position(place)]), buffer, linear(code, [*outer, at], shape))
 
         def some(at: Position, values: list[Value]) -> list[Value]:
-            for i in range(UNROLL):
+            for i in range(ENOUGH_SUMS):
                 take(at.plus(code, Position(i)))
             return values
 
@@ -135,8 +141,8 @@ def take_elements(code: Code, schedule: TakeSchedule, leaves: Mapping[Value, Lea
             return values
 
         vector_loop(code, start, stop, lanes, [], name)
-        whole = code.add(start, code.mul(code.div(code.sub(stop, start), UNROLL), UNROLL))
-        run(code, start, whole, UNROLL, [], some)
+        whole = code.add(start, code.mul(code.div(code.sub(stop, start), ENOUGH_SUMS), ENOUGH_SUMS))
+        run(code, start, whole, ENOUGH_SUMS, [], some)
         run(code, whole, stop, 1, [], last)
 
     write_nest(code, found.sizes(together), schedule.nest, piece)

@@ -16,11 +16,8 @@ from polyreme.lowering.kernels.microkernel import Registers, step_cycles
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.cost import busy_cycles, work_of_function
 from polyreme.lowering.machines.functions import ENOUGH_SUMS
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.instructions import MANY_REGISTERS, SPARE_REGISTERS
 from polyreme.lowering.machines.memory import PREFETCHED_LOADS
-
-# Registers of many that are neither sums nor weights.
-SPARE_REGISTERS = 3
 
 
 @dataclass(frozen=True)

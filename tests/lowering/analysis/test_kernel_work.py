@@ -169,6 +169,43 @@ def test_what_waits_for_the_round_before_takes_its_latency() -> None:
     assert kernel_of(1, chain).cycles - CALL == pytest.approx(4000, rel=0.01)
 
 
+@pytest.mark.parametrize(("rounds", "least", "most"), [(10, 0.0, 0.3), (100, 0.3, 0.6), (10_000, 0.95, 1.0)])
+def test_short_chains_overlap_with_those_that_come_after_and_do_not_wait_for_them(rounds: int, least: float, most: float) -> None:
+    def chains(code: Code, func: Func) -> None:
+        x = code.load(func.args[0], 0, 1)
+        with code.loop(0, 100) as outer:
+            with code.loop(0, rounds, [x]) as loop:
+                loop.next = [code.fma(x, x, loop.carried[0])]
+            code.store(loop.results[0], func.args[1], outer.iv)
+
+    assert least < (kernel_of(100, chains).cycles - CALL) / (100 * rounds * 4) < most
+
+
+def test_a_chain_that_goes_on_through_an_outer_loop_waits_all_the_way() -> None:
+    def chain(code: Code, func: Func) -> None:
+        x = code.load(func.args[0], 0, 1)
+        with code.loop(0, 100, [x]) as outer:
+            with code.loop(0, 10, outer.carried) as loop:
+                loop.next = [code.fma(x, x, loop.carried[0])]
+            outer.next = loop.results
+        code.store(outer.results[0], func.args[1], 0)
+
+    assert kernel_of(1, chain).cycles - CALL == pytest.approx(4000, rel=0.01)
+
+
+@pytest.mark.parametrize(("apart", "crowded"), [(1024, True), (1024 + 16, False)])
+def test_lines_a_power_of_two_apart_drive_each_other_out_of_l1(apart: int, crowded: bool) -> None:
+    def sums(code: Code, func: Func) -> None:
+        zero = code.zero(f32, LANES)
+        with code.loop(0, apart, step=LANES) as column:
+            with code.loop(0, 64, [zero]) as row:
+                row.next = [code.apply("add", row.carried[0], code.load(func.args[0], code.add(code.mul(row.iv, apart), column.iv), LANES))]
+            code.store(row.results[0], func.args[1], column.iv)
+
+    work = kernel_of(64 * apart, sums)
+    assert work.traffic.crowded == pytest.approx(64 * apart * 4 if crowded else 0, rel=0.1)
+
+
 def test_independent_multiply_adds_do_not_wait() -> None:
     def chains(code: Code, func: Func) -> None:
         x = code.load(func.args[0], 0, LANES)

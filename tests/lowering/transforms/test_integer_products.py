@@ -14,9 +14,9 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, i8, i16, u8
+from polyreme.lowering.machines.memory import ROWS_OF_WEIGHTS
 from polyreme.lowering.machines.targets import TARGETS, Target, find_target
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.transforms.integer_products import MIN_ROWS_FOR_INT16
 from tests.lowering.emit.test_int8_dot_products import WITH_VNNI
 
 Array = np.ndarray[Any, Any]
@@ -165,7 +165,7 @@ def test_a_residual_network_moves_bytes_between_its_layers(target: Target, kind:
 
 @KINDS
 def test_products_of_few_rows_read_weights_of_eight_bits(target: Target, kind: ScalarType):
-    for rows, wanted in ((1, u8), (MIN_ROWS_FOR_INT16 - 1, u8), (MIN_ROWS_FOR_INT16, kind), (N, kind)):
+    for rows, wanted in ((1, u8), (ROWS_OF_WEIGHTS - 1, u8), (ROWS_OF_WEIGHTS, kind), (N, kind)):
         b = Model((rows, 16))
         x = b.steps(b.main.args[0], 0.03)
         module = b.module(b(nn.Linear, x, b.weight((16, 12), 1), None), b(nn.Linear, x, b.weight((16, 9), 1), None))

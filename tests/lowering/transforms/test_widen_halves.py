@@ -17,9 +17,10 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 from polyreme.ir.types import BufferType, ScalarType, TensorType, bf16, element_type, f16, f32, index
+from polyreme.lowering.machines.memory import ROWS_OF_WEIGHTS
 from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.transforms.widen_halves import FEW_ROWS, WidenHalves
+from polyreme.lowering.transforms.widen_halves import WidenHalves
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.kernel_modules import compiled, finish, one_function
 
@@ -66,9 +67,9 @@ CASES = {"spec": st.sampled_from(SPECS), "dtype": HALVES, "constant": st.boolean
 @QUICK
 @given(**CASES, m=SIZES, n=SIZES, k=SIZES)
 @example(spec="mk,kn->mn", dtype=bf16, constant=True, ending=True, m=1, n=784, k=513)
-@example(spec="mk,nk->mn", dtype=f16, constant=True, ending=True, m=FEW_ROWS, n=130, k=65)
+@example(spec="mk,nk->mn", dtype=f16, constant=True, ending=True, m=ROWS_OF_WEIGHTS, n=130, k=65)
 @example(spec="mk,nk->mn", dtype=bf16, constant=False, ending=False, m=3, n=130, k=65)
-@example(spec="mk,kn->mn", dtype=bf16, constant=False, ending=False, m=FEW_ROWS + 1, n=130, k=65)
+@example(spec="mk,kn->mn", dtype=bf16, constant=False, ending=False, m=ROWS_OF_WEIGHTS + 1, n=130, k=65)
 def test_machine_code_for_16_bit_products_is_one_rounding_from_their_meaning(
     spec: str, dtype: ScalarType, constant: bool, ending: bool, m: int, n: int, k: int
 ) -> None:
@@ -103,7 +104,7 @@ def test_16_bit_kernels_of_every_target_stay_inside_of_their_buffers(
 
 
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn"])
-@pytest.mark.parametrize(("rows", "width"), [(1, 16), (FEW_ROWS, 16), (FEW_ROWS + 1, 32)])
+@pytest.mark.parametrize(("rows", "width"), [(1, 16), (ROWS_OF_WEIGHTS, 16), (ROWS_OF_WEIGHTS + 1, 32)])
 def test_weights_stay_16_bits_wide_for_few_rows(rows: int, width: int, spec: str) -> None:
     """The packed constant is as narrow as the weights, or as wide as what is computed with."""
     module, _ = product_of(spec, {"m": rows, "n": 256, "k": 128}, bf16, True, True)

@@ -25,6 +25,7 @@ from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
 from polyreme.lowering.kernels.epilogue import channels_first
 from polyreme.lowering.kernels.plan import KernelPlan, Request, request_of
 from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.rooms import ROOMS
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -450,7 +451,7 @@ def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machi
         asked.append(int(index))
         return ()
 
-    monkeypatch.setattr(direct_plan, "L3_SHARE_OF_WEIGHTS", 1 << 20)
+    monkeypatch.setattr(direct_plan, "ROOMS", replace(ROOMS, weights_of_l3=0.0))
     monkeypatch.setattr(direct_plan.Direct, "tile", (1, 7, 2))
     monkeypatch.setattr(kernel.Prefetch, "reference", staticmethod(prefetch))
     module, inputs = module_of(case)

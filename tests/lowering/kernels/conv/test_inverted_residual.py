@@ -23,6 +23,7 @@ from polyreme.lowering.kernels.conv import inverted_residual_plan
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
 from polyreme.lowering.kernels.conv.inverted_residual_plan import InvertedResidualSchedule, ProductTile, find_inverted_residual
 from polyreme.lowering.kernels.plan import request_of
+from polyreme.lowering.machines.instructions import HIDDEN_ROWS
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -242,7 +243,7 @@ def test_tiles_of_one_vector_are_low_enough_to_be_finished_during_the_next_where
     assert isinstance(whole, InvertedResidualSchedule) and isinstance(half, InvertedResidualSchedule)
     assert isinstance(whole.first, ProductTile) and isinstance(half.first, ProductTile) and half.last is not None
     assert (whole.first.vectors, half.first.vectors, half.last.vectors) == (1, 1, 3)
-    assert whole.first.rows > inverted_residual_plan.HIDDEN_HIGH == half.first.rows
+    assert whole.first.rows > HIDDEN_ROWS == half.first.rows
 
 
 @pytest.mark.parametrize(

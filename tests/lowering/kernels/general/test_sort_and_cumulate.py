@@ -12,7 +12,9 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, scalar_type
-from polyreme.lowering.kernels.general.sort import build_sort
+from polyreme.lowering.kernels.general.sort import build_sort, choose_sort, find_sorted, radix_cycles
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.way import cycles_of
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module
 from polyreme.lowering.transforms.sort_short_rows import CountRanks
@@ -173,3 +175,20 @@ def test_schedules_of_other_sorts_are_refused():
     products.check_refused(few, build_sort, target, [("walk", "walk, tasks = 3"), ("<walk>", ""), ("walk", "walk, nest = nest<axes = 1>")])
     assert str(products.candidates_of(whole, build_sort, target)[0]) == "sort<tasks = 64>"
     products.check_refused(whole, build_sort, target, [("tasks = 64", "walk"), ("tasks = 64", "tasks = 0")])
+
+
+@pytest.mark.parametrize(
+    ("length", "count", "walks"),
+    [(64, 5, True), (1000, 10, True), (10_000, 64, True), ("N", 64, True), (512, 64, False), (1000, 100, False), ("N", 1000, False)],
+)
+def test_what_is_estimated_to_take_less_is_chosen_for_the_first_few(length, count, walks):
+    size = symbol(length) if isinstance(length, str) else length
+    module = module_of((8, size), f32, lambda b, v: b(tensor.Argsort, v, count=count))
+    assert products.candidates_of(module, build_sort, find_target("x86-64-avx512"))[0].walk == walks
+
+
+@pytest.mark.parametrize("length", [64, 1000, 100_000])
+def test_the_estimate_of_a_sort_is_near_what_its_kernel_does(length):
+    request = Request(module_of((1, length), f32, lambda b, v: b(tensor.Argsort, v)).function("main"), find_target("x86-64-avx512"))
+    found = find_sorted(request)
+    assert 1 / 3 < radix_cycles(found) / cycles_of(build_sort.plan(found, choose_sort(found)), request) < 3.1
