@@ -75,6 +75,17 @@ def test_products_of_few_rows_and_little_depth_are_computed_element_by_element()
     assert text.count("kernel.launch") == 1 and "@product" not in text
 
 
+@pytest.mark.parametrize("target", [SM80, SM90, find_target("cuda:sm_90a")], ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_whole_tiles_are_stored_without_a_look_at_the_edges(dtype, target):
+    def looks(m, n):
+        text = kernels(matmul(m, 512, n, dtype), target)
+        return text.count('fn = "lt"')
+
+    whole = looks(2048, 2048)
+    assert whole < looks(2040, 2048) and whole < looks(2048, 2040) < looks(2040, 2040)
+
+
 # --- how tiles come into shared memory
 
 

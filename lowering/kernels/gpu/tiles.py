@@ -9,6 +9,7 @@ ahead, in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -296,8 +297,10 @@ class TiledProduct:
     def _write(self, value: Value, row: Index, column: Index, lanes: int, last: str = "") -> None:
         """Neighbours along the letter `last`, or a single element."""
         code, p = self.code, self.p
-        inside = both(code, code.condition("lt", row, self.m), code.condition("lt", column, self.n))
-        with code.when(truth(code, inside)):
+        # Of whole tiles nothing lies outside.
+        below = mod(self.m, self.tile.rows) == 0 or code.condition("lt", row, self.m)
+        inside = both(code, below, mod(self.n, self.tile.columns) == 0 or code.condition("lt", column, self.n))
+        with nullcontext() if inside is True else code.when(truth(code, inside)):
             places = dict(self.around)
             places[""] = _position(self.part)
             places.update(zip(p.row_letters, places_of(code, row, p.shape(p.row_letters)), strict=True))
