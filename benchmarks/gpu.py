@@ -164,7 +164,7 @@ def polyreme_turn(module: Any, arrays: Sequence[Array], driver: Any, target: str
     from polyreme.lowering.pipeline import compile_module
 
     start = time.perf_counter()
-    executable = load(compile_module(module, find_target(target) if target else gpu_target(driver.sm)).artifact, driver)
+    executable = load(compile_module(module, find_target(target) if target else gpu_target(driver.sm, driver.ptx)).artifact, driver)
     seconds = time.perf_counter() - start
     return executable.run(arrays), partial(executable.timings, arrays), seconds
 

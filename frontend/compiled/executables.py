@@ -60,7 +60,7 @@ def load_module(
         from polyreme.lowering.machines import targets
         from polyreme.lowering.pipeline import compile_module
 
-        target = targets.host() if driver is None else targets.gpu_target(driver.sm)
+        target = targets.host() if driver is None else targets.gpu_target(driver.sm, driver.ptx)
         return (compile_module(module, target, name=name, room=room(keep)).artifact,)
 
     return load_kept(key, lambda keep: compiled_apart(_ops_of(module), [key], make, keep)[0], driver)

@@ -219,11 +219,11 @@ def done_apart(ops: int, work: Callable[[], T]) -> T:
 
 
 def machine_text(driver: Any) -> str:
-    """What code depends on of the machine that it runs on, and of settings: a GPU's capability, or this processor, which LLVM is only asked
-    about where the system says nothing.
+    """What code depends on of the machine that it runs on, and of settings: a GPU's capability and driver, or this processor, which LLVM is
+    only asked about where the system says nothing.
     """
     if driver is not None:
-        return f"sm_{driver.sm}"
+        return f"sm_{driver.sm} PTX {driver.ptx}"
     return f"{processor_text() or _host_text()} {config.code_settings()}"
 
 

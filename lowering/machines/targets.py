@@ -242,12 +242,15 @@ def _find_gpu(name: str, cpu: str | None) -> GpuTarget:
     return found
 
 
-def gpu_target(sm: int) -> GpuTarget:
-    """The newest of `GPU_TARGETS` whose code runs on a device of this compute capability, in the shared memory that its blocks have."""
+def gpu_target(sm: int, ptx: int | None = None) -> GpuTarget:
+    """The newest of `GPU_TARGETS` whose code runs on a device of this compute capability, in the shared memory that its blocks have, and
+    that is written in a PTX of version `ptx`, if that is given, or an older one.
+    """
     device = device_of(sm)
     if device is None:
         raise PolyremeError(f"expected a GPU of compute capability 7.5 or newer but got {sm // 10}.{sm % 10}", code="E0008")
-    return GPU_TARGETS.get(f"cuda:sm_{sm}a") or GPU_TARGETS[f"cuda:sm_{device.sm}"]
+    only = GPU_TARGETS.get(f"cuda:sm_{sm}a")
+    return only if only is not None and (ptx is None or only.ptx <= ptx) else GPU_TARGETS[f"cuda:sm_{device.sm}"]
 
 
 def _tiles_are_lent() -> bool:

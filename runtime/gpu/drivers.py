@@ -18,7 +18,7 @@ import numpy as np
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.gpu.graphs import Graph, GraphError, GraphFunctions
 from polyreme.runtime.gpu.tensor_maps import MapError, TensorMapFunctions
-from polyreme.runtime.gpu.versions import cuda_for, cuda_text, version_of
+from polyreme.runtime.gpu.versions import CUDA_OF_PTX, cuda_for, cuda_text, ptx_of, version_of
 from polyreme.runtime.ptx.memory import DeviceMemory
 from polyreme.runtime.ptx.parser import parse_ptx
 from polyreme.runtime.ptx.program import ALWAYS_SHARED, Program
@@ -49,12 +49,13 @@ class Module(Protocol):
 
 
 class Driver(Protocol):
-    """A device. `sm` is its compute capability (80 for 8.0), `model` what its maker calls it, `total_memory` its bytes, `shared_bytes` the
-    most shared memory of a block.
+    """A device. `sm` is its compute capability (80 for 8.0), `ptx` the newest version of PTX that its driver takes (80 for 8.0), `model`
+    what its maker calls it, `total_memory` its bytes, `shared_bytes` the most shared memory of a block.
     """
 
     name: str
     sm: int
+    ptx: int
     model: str
     total_memory: int
     shared_bytes: int
@@ -168,6 +169,7 @@ class EmulatedDriver:
 
     name = "gpu-emulated"
     sm = 90
+    ptx = max(10 * major + minor for (major, minor), _ in CUDA_OF_PTX)
     model = "numpy"
     shared_bytes = 227 << 10
     multiprocessors = 1
@@ -288,6 +290,7 @@ class CudaDriver:
         self._context.push()
         major, minor = self._device.compute_capability()
         self.sm = 10 * major + minor
+        self.ptx = ptx_of(int(cuda.get_driver_version()))
         self.model = str(self._device.name())
         if self.sm < OLDEST:
             self._context.pop()

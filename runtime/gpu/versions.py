@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CUDA_OF_PTX", "cuda_for", "cuda_text", "device_of", "version_of"]
+__all__ = ["CUDA_OF_PTX", "cuda_for", "cuda_text", "device_of", "ptx_of", "version_of"]
 
 # The first CUDA, as its drivers tell it, that knows a version of PTX; of the versions that are written here and some around them.
 CUDA_OF_PTX = (((6, 3), 10000), ((6, 4), 10010), ((7, 0), 11000), ((7, 1), 11010), ((7, 8), 11080), ((8, 0), 12000), ((8, 6), 12070))
@@ -22,6 +22,11 @@ def cuda_for(text: bytes) -> int:
     """The first CUDA that takes a text of PTX, as its drivers tell it; 0 where any does."""
     version = version_of(text)
     return next((cuda for ptx, cuda in reversed(CUDA_OF_PTX) if version is not None and ptx <= version), 0)
+
+
+def ptx_of(cuda: int) -> int:
+    """The newest version of PTX (80 for 8.0), of those that are known here, that a driver for this CUDA takes."""
+    return max((10 * major + minor for (major, minor), first in CUDA_OF_PTX if first <= cuda), default=0)
 
 
 def device_of(text: bytes) -> tuple[int, bool]:

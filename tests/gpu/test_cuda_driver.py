@@ -205,6 +205,7 @@ def test_no_device_is_an_error_that_says_what_to_do(pycuda):
 def test_a_driver_that_is_too_old_for_the_kernels_is_an_error_that_says_so(pycuda, version, ptx, needed):
     Fake.version = version
     driver = open_driver("gpu")
+    assert driver.ptx < 10 * int(ptx.split(".")[0]) + int(ptx.split(".")[1])
     own = f"{version // 1000}.{version % 1000 // 10}"
     with pytest.raises(GpuError, match=f"expected a driver for CUDA {needed} or newer, since the kernels are PTX {ptx}, but .* for {own}"):
         driver.load_module(f"//\n.version {ptx}\n.target sm_90\n")

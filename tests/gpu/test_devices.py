@@ -22,6 +22,7 @@ from polyreme.runtime.gpu.copies import DeviceCopies
 from polyreme.runtime.gpu.drivers import EmulatedDriver
 from polyreme.runtime.gpu.executable import GpuExecutable
 from polyreme.runtime.gpu.plan import GpuPlan
+from polyreme.runtime.gpu.versions import ptx_of
 from polyreme.runtime.manifest.manifest import GPU_PLAN
 from tests.gpu.running import driver, forget_devices, loaded
 
@@ -83,6 +84,9 @@ def test_targets_by_capability():
     assert {sm: gpu_target(sm).sm for sm in own} == own
     with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
         gpu_target(70)
+    # What only devices of 9.0 have is for drivers that know it.
+    assert [gpu_target(90, ptx).name for ptx in (78, 80, 86)] == ["cuda:sm_90", "cuda:sm_90a", "cuda:sm_90a"]
+    assert [ptx_of(cuda) for cuda in (11080, 11090, 12000, 13000, 9000)] == [78, 78, 80, 86, 0]
     names = {"sm_87": "sm_86", "sm_89": "sm_86", "sm_90a": "sm_90a", "sm_100": "sm_90", "sm_120": "sm_86"}
     assert {name: find_target(f"cuda:{name}").name for name in names} == {name: f"cuda:{found}" for name, found in names.items()}
     with pytest.raises(PolyremeError, match=r"7\.5 or newer but got 7\.0"):
