@@ -10,10 +10,14 @@
 ; 0 in use, 1 whether the event stands behind work of somebody else's stream, 2 whose stream the last one was, 3 stream, 4 event, 5 memory,
 ; 6 its bytes, 7 the launches as a graph, 8 whether there is a key, 9 the numbers and addresses of the last launches
 %call = type { i32, i32, i64, ptr, ptr, i64, i64, ptr, i32, [$key_words x i64] }
-; 0 kernel, 1 numbers of blocks by their places among the numbers, 2 threads, 3 bytes of shared memory, 4 first argument, 5 how many
-%launch = type { i32, [3 x i32], [3 x i32], i32, i32, i32 }
 ; 0 kind (0 an argument of the model, 1 a place in working memory, 2 a number), 1 which
 %given = type { i32, i32 }
+; 0 kernel, 1 numbers of blocks by their places among the numbers, 2 threads, 3 bytes of shared memory, 4 first argument, 5 how many,
+; 6 first tensor map, 7 how many: these stand in front of the arguments
+%launch = type { i32, [3 x i32], [3 x i32], i32, i32, i32, i32, i32 }
+; Of an array of elements of two bytes: 0 where it is, as what a launch is given, 1 the driver's number of the type, 2 axes; by their places
+; among the numbers 3 the first element, 4 sizes, 5 elements between neighbours along all axes but the first; 6 the box that a copy takes
+%map = type { %given, i32, i32, i32, [5 x i32], [4 x i32], [5 x i32] }
 ; 0 name, 1 bytes of dynamic shared memory at most
 %kernel = type { ptr, i32 }
 
@@ -165,9 +169,16 @@ look:
   br i1 %missing, label %lacking, label %found
 
 lacking:
-  store i32 0, ptr %graphs_at, align 4
   %needed = icmp slt i64 %f, $needed_functions
-  br i1 %needed, label %old_driver, label %found
+  br i1 %needed, label %old_driver, label %optional
+
+optional:
+  %of_maps = icmp slt i64 %f, $graph_functions
+  br i1 %of_maps, label %found, label %without_graphs
+
+without_graphs:
+  store i32 0, ptr %graphs_at, align 4
+  br label %found
 
 found:
   %f_next = add i64 %f, 1
@@ -1381,6 +1392,7 @@ define internal i32 @launch_all(ptr %gpu, ptr %numbers, ptr %buffers, i64 %memor
 entry:
   %values = alloca [$most_given x i64], align 8
   %places = alloca [$most_given x ptr], align 8
+  %maps = alloca [$most_maps x [128 x i8]], align 64
   br label %next
 
 next:
@@ -1425,40 +1437,49 @@ arguments:
   %count_at = getelementptr %launch, ptr %launch, i64 0, i32 5
   %count_32 = load i32, ptr %count_at, align 4
   %count = sext i32 %count_32 to i64
-  br label %argument
+  %first_map_at = getelementptr %launch, ptr %launch, i64 0, i32 6
+  %first_map_32 = load i32, ptr %first_map_at, align 4
+  %first_map = sext i32 %first_map_32 to i64
+  %maps_count_at = getelementptr %launch, ptr %launch, i64 0, i32 7
+  %maps_count_32 = load i32, ptr %maps_count_at, align 4
+  %maps_count = sext i32 %maps_count_32 to i64
+  br label %map
+
+map:
+  %m = phi i64 [ 0, %arguments ], [ %m_next, %mapped ]
+  %more_maps = icmp slt i64 %m, %maps_count
+  br i1 %more_maps, label %make_map, label %argument
+
+make_map:
+  %map_number = add i64 %first_map, %m
+  %map_spec = getelementptr %map, ptr @gpu_maps, i64 %map_number
+  %map_at = getelementptr [128 x i8], ptr %maps, i64 %m
+  %map_code = call i32 @make_map(ptr %gpu, ptr %map_spec, ptr %numbers, ptr %buffers, i64 %memory, ptr %map_at)
+  %map_failed = icmp ne i32 %map_code, 0
+  br i1 %map_failed, label %fail_map, label %mapped
+
+mapped:
+  %map_place_at = getelementptr ptr, ptr %places, i64 %m
+  store ptr %map_at, ptr %map_place_at
+  %m_next = add i64 %m, 1
+  br label %map
 
 argument:
-  %a = phi i64 [ 0, %arguments ], [ %a_next, %store ]
+  %a = phi i64 [ 0, %map ], [ %a_next, %store ]
   %more_arguments = icmp slt i64 %a, %count
   br i1 %more_arguments, label %read, label %go
 
 read:
   %given_number = add i64 %first, %a
   %given = getelementptr %given, ptr @gpu_given, i64 %given_number
-  %kind = load i32, ptr %given, align 4
-  %which_at = getelementptr %given, ptr %given, i64 0, i32 1
-  %which = load i32, ptr %which_at, align 4
-  %is_buffer = icmp eq i32 %kind, 0
-  br i1 %is_buffer, label %buffer, label %number
-
-buffer:
-  %buffer_at = getelementptr i64, ptr %buffers, i32 %which
-  %address = load i64, ptr %buffer_at, align 8
-  br label %store
-
-number:
-  %number_at = getelementptr i64, ptr %numbers, i32 %which
-  %numeral = load i64, ptr %number_at, align 8
-  %is_place = icmp eq i32 %kind, 1
-  %base = select i1 %is_place, i64 %memory, i64 0
-  %based = add i64 %numeral, %base
+  %value = call i64 @given_value(ptr %given, ptr %numbers, ptr %buffers, i64 %memory)
   br label %store
 
 store:
-  %value = phi i64 [ %address, %buffer ], [ %based, %number ]
   %value_at = getelementptr i64, ptr %values, i64 %a
   store i64 %value, ptr %value_at, align 8
-  %place_at = getelementptr ptr, ptr %places, i64 %a
+  %behind_maps = add i64 %maps_count, %a
+  %place_at = getelementptr ptr, ptr %places, i64 %behind_maps
   store ptr %value_at, ptr %place_at
   %a_next = add i64 %a, 1
   br label %argument
@@ -1496,6 +1517,100 @@ too_many:
 
 fail:
   %outcome = call i32 @failed(ptr %gpu, i32 %code, ptr @gpu_do_launch)
+  ret i32 %outcome
+
+fail_map:
+  ret i32 %map_code
+}
+
+; What a launch is given: an address, or a number.
+define internal i64 @given_value(ptr %given, ptr %numbers, ptr %buffers, i64 %memory) nounwind {
+entry:
+  %kind = load i32, ptr %given, align 4
+  %which_at = getelementptr %given, ptr %given, i64 0, i32 1
+  %which = load i32, ptr %which_at, align 4
+  %is_buffer = icmp eq i32 %kind, 0
+  br i1 %is_buffer, label %of_buffer, label %of_number
+
+of_buffer:
+  %buffer_at = getelementptr i64, ptr %buffers, i32 %which
+  %buffer = load i64, ptr %buffer_at, align 8
+  ret i64 %buffer
+
+of_number:
+  %number_at = getelementptr i64, ptr %numbers, i32 %which
+  %number = load i64, ptr %number_at, align 8
+  %is_place = icmp eq i32 %kind, 1
+  %base = select i1 %is_place, i64 %memory, i64 0
+  %based = add i64 %number, %base
+  ret i64 %based
+}
+
+; The 128 bytes of a tensor map: 0, or an error code with the text set.
+define internal i32 @make_map(ptr %gpu, ptr %map, ptr %numbers, ptr %buffers, i64 %memory, ptr %place) nounwind {
+entry:
+  %sizes = alloca [5 x i64], align 8
+  %strides = alloca [5 x i64], align 8
+  %ones = alloca [5 x i32], align 4
+  %array = call i64 @given_value(ptr %map, ptr %numbers, ptr %buffers, i64 %memory)
+  %dtype_at = getelementptr %map, ptr %map, i64 0, i32 1
+  %dtype = load i32, ptr %dtype_at, align 4
+  %axes_at = getelementptr %map, ptr %map, i64 0, i32 2
+  %axes = load i32, ptr %axes_at, align 4
+  %start_number_at = getelementptr %map, ptr %map, i64 0, i32 3
+  %start_number = load i32, ptr %start_number_at, align 4
+  %start_at = getelementptr i64, ptr %numbers, i32 %start_number
+  %start = load i64, ptr %start_at, align 8
+  %start_bytes = shl i64 %start, 1
+  %address = add i64 %array, %start_bytes
+  br label %axis
+
+axis:
+  %a = phi i32 [ 0, %entry ], [ %a_next, %sized ]
+  %more = icmp slt i32 %a, %axes
+  br i1 %more, label %size, label %encode
+
+size:
+  %size_number_at = getelementptr %map, ptr %map, i64 0, i32 4, i32 %a
+  %size_number = load i32, ptr %size_number_at, align 4
+  %size_at = getelementptr i64, ptr %numbers, i32 %size_number
+  %count = load i64, ptr %size_at, align 8
+  ; Of an axis without elements nothing is ever copied, and a map has none.
+  %some = icmp sgt i64 %count, 1
+  %at_least = select i1 %some, i64 %count, i64 1
+  %own_size_at = getelementptr i64, ptr %sizes, i32 %a
+  store i64 %at_least, ptr %own_size_at, align 8
+  %one_at = getelementptr i32, ptr %ones, i32 %a
+  store i32 1, ptr %one_at, align 4
+  %first = icmp eq i32 %a, 0
+  br i1 %first, label %sized, label %stride
+
+stride:
+  %before = sub i32 %a, 1
+  %stride_number_at = getelementptr %map, ptr %map, i64 0, i32 5, i32 %before
+  %stride_number = load i32, ptr %stride_number_at, align 4
+  %stride_at = getelementptr i64, ptr %numbers, i32 %stride_number
+  %elements = load i64, ptr %stride_at, align 8
+  %bytes = shl i64 %elements, 1
+  %own_stride_at = getelementptr i64, ptr %strides, i32 %before
+  store i64 %bytes, ptr %own_stride_at, align 8
+  br label %sized
+
+sized:
+  %a_next = add i32 %a, 1
+  br label %axis
+
+encode:
+  %box = getelementptr %map, ptr %map, i64 0, i32 6
+  %code = call i32 @cuTensorMapEncodeTiled(ptr %gpu, ptr %place, i32 %dtype, i32 %axes, i64 %address, ptr %sizes, ptr %strides, ptr %box, ptr %ones, $map_modes)
+  %failed = icmp ne i32 %code, 0
+  br i1 %failed, label %fail, label %done
+
+done:
+  ret i32 0
+
+fail:
+  %outcome = call i32 @failed(ptr %gpu, i32 %code, ptr @gpu_do_map)
   ret i32 %outcome
 }
 

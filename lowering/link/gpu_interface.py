@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from string import Template
 
-from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import parse_dim
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.emit.llvm.size_code import CheckedSizeCode
@@ -27,7 +26,21 @@ from polyreme.lowering.link.c_interface import (
 )
 from polyreme.lowering.link.c_parts import interface_of_parts, part_fields, with_own_text
 from polyreme.lowering.link.parts import moved, part_name
-from polyreme.lowering.link.runtime import DTYPES, GpuPlan, Manifest, TargetSpec, cuda_for, cuda_text, device_of, native_text, version_of
+from polyreme.lowering.link.runtime import (
+    DTYPES,
+    MAP_DTYPES,
+    MAP_MODES,
+    Argument,
+    GpuPlan,
+    Manifest,
+    MapSpec,
+    TargetSpec,
+    cuda_for,
+    cuda_text,
+    device_of,
+    native_text,
+    version_of,
+)
 
 __all__ = ["DeviceCode", "device_code_text", "gpu_interfaces"]
 
@@ -81,7 +94,9 @@ _GRAPH_FUNCTIONS = {
     "cuGraphDestroy": "ptr",
     "cuGraphExecDestroy": "ptr",
 }
-FUNCTIONS = {**_FUNCTIONS, **_GRAPH_FUNCTIONS}
+# Kernels with tensor maps need it.
+_MAP_FUNCTIONS = {"cuTensorMapEncodeTiled": "ptr i32 i32 i64 ptr ptr ptr ptr i32 i32 i32 i32"}
+FUNCTIONS = {**_FUNCTIONS, **_MAP_FUNCTIONS, **_GRAPH_FUNCTIONS}
 
 
 @dataclass(frozen=True)
@@ -194,7 +209,7 @@ def _model_fields(
     # The pieces of the working memory stand first.
     ends = [numbers.of(end) for end in dict.fromkeys(plan.arena)]
     kernels = list(dict.fromkeys(launch.kernel for launch in plan.launches))
-    launches, given = _launches(plan, kernels, numbers)
+    launches, given, maps = _launches(plan, kernels, numbers)
     sm, only_this = device_of(code.ptx)
     shared = {kernel: max(launch.shared for launch in plan.launches if launch.kernel == kernel) for kernel in kernels}
     ranged = {found.input for found in manifest.ranges}
@@ -203,6 +218,7 @@ def _model_fields(
         _numbers_function(numbers.sizes, manifest),
         array_text("gpu_launches", "%launch", launches),
         array_text("gpu_given", "%given", given),
+        array_text("gpu_maps", "%map", maps),
         *(f"@gpu_kernel_name_{i} = private constant {text_constant(kernel)}" for i, kernel in enumerate(kernels)),
         array_text("gpu_kernels", "%kernel", [f"{{ ptr @gpu_kernel_name_{i}, i32 {shared[k]} }}" for i, k in enumerate(kernels)]),
         array_text("gpu_input_items", "i64", [str(DTYPES[t.dtype]) for t in manifest.inputs]),
@@ -219,7 +235,10 @@ def _model_fields(
         "model_functions": sizes_function(f"{model}_output_shapes", [size for t in manifest.outputs for size in t.shape], manifest),
         "driver": _driver_text(),
         "functions": len(FUNCTIONS),
-        "needed_functions": len(_FUNCTIONS),
+        "needed_functions": len(_FUNCTIONS) + (len(_MAP_FUNCTIONS) if maps else 0),
+        "graph_functions": len(_FUNCTIONS) + len(_MAP_FUNCTIONS),
+        "most_maps": max(1, *(len(launch.maps) for launch in plan.launches), 1),
+        "map_modes": ", ".join(f"i32 {mode}" for mode in MAP_MODES),
         "calls": CALLS,
         "kernels_count": len(kernels),
         "kernel_slots": max(1, len(kernels)),
@@ -232,7 +251,7 @@ def _model_fields(
         "key_words": len(numbers.sizes) + len(manifest.arguments) + 1,
         "launches_count": len(launches),
         "fewest_launches": FEWEST_LAUNCHES,
-        "most_given": max(1, *(len(launch.arguments) for launch in plan.launches), 1),
+        "most_given": max(1, *(len(launch.maps) + len(launch.arguments) for launch in plan.launches), 1),
         "look_bytes": 24 * len(manifest.looks),
         "weights_from": weights_from,
         "weights_bytes": weights_bytes,
@@ -273,6 +292,7 @@ def _messages(code: DeviceCode, sm: int, only_this: bool) -> dict[str, str]:
         "do_upload": "copy to the GPU",
         "do_download": "copy from the GPU",
         "do_launch": "launch a kernel",
+        "do_map": "make a tensor map",
         "do_run": "run the kernels",
         "unknown": "an error without a name",
         "nothing": "",
@@ -295,28 +315,46 @@ class _PlanNumbers:
         return self._places[size]
 
 
-def _launches(plan: GpuPlan, kernels: Sequence[str], numbers: _PlanNumbers) -> tuple[list[str], list[str]]:
-    """Rows of the tables of launches and of what they are given."""
+def _launches(plan: GpuPlan, kernels: Sequence[str], numbers: _PlanNumbers) -> tuple[list[str], list[str], list[str]]:
+    """Rows of the tables of launches, of what they are given, and of their tensor maps."""
+    assert not plan.many, "libraries are for one set of arguments"
     rows: list[str] = []
     given: list[str] = []
+    maps: list[str] = []
     for launch in plan.launches:
-        if launch.maps:
-            raise PolyremeError(
-                f"expected kernels without tensor maps in a library but '{launch.kernel}' has {len(launch.maps)}: compile for cuda:sm_90",
-                code="E0408",
-            )
         grid, block = ((*sizes, 1, 1)[:3] for sizes in (launch.grid, launch.block))
-        first = len(given)
-        for argument in launch.arguments:
-            which = argument.value if argument.kind == "buffer" else numbers.of(argument.value)
-            given.append(f"{{ i32 {('buffer', 'arena', 'size').index(argument.kind)}, i32 {which} }}")
+        first, first_map = len(given), len(maps)
+        given += [_given_row(argument, numbers) for argument in launch.arguments]
+        maps += [_map_row(map, numbers) for map in launch.maps]
         blocks = ", ".join(f"i32 {numbers.of(size)}" for size in grid)
         threads = ", ".join(f"i32 {count}" for count in block)
         rows.append(
             f"{{ i32 {kernels.index(launch.kernel)}, [3 x i32] [ {blocks} ], [3 x i32] [ {threads} ], i32 {launch.shared}, "
-            f"i32 {first}, i32 {len(launch.arguments)} }}"
+            f"i32 {first}, i32 {len(launch.arguments)}, i32 {first_map}, i32 {len(launch.maps)} }}"
         )
-    return rows, given
+    return rows, given, maps
+
+
+def _given_row(argument: Argument, numbers: _PlanNumbers) -> str:
+    which = argument.value if argument.kind == "buffer" else numbers.of(argument.value)
+    return f"{{ i32 {('buffer', 'arena', 'size').index(argument.kind)}, i32 {which} }}"
+
+
+def _map_row(map: MapSpec, numbers: _PlanNumbers) -> str:
+    sizes, strides = ([numbers.of(size) for size in found] for found in (map.sizes, map.strides))
+    fields = [
+        f"%given {_given_row(map.argument, numbers)}",
+        f"i32 {MAP_DTYPES[map.dtype]}",
+        f"i32 {len(map.sizes)}",
+        f"i32 {numbers.of(map.start)}",
+        *(_row_of(count, given) for count, given in ((5, sizes), (4, strides), (5, map.box))),
+    ]
+    return f"{{ {', '.join(fields)} }}"
+
+
+def _row_of(count: int, numbers: Sequence[int]) -> str:
+    """An array of so many numbers, which ends with zeros."""
+    return f"[{count} x i32] [ {', '.join(f'i32 {n}' for n in [*numbers, *[0] * (count - len(numbers))])} ]"
 
 
 def _numbers_function(sizes: Sequence[int | str], manifest: Manifest) -> str:

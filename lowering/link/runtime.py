@@ -15,6 +15,8 @@ from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.files import is_device, write_atomically
 from polyreme.runtime.gpu.executable import GpuExecutable
 from polyreme.runtime.gpu.plan import Argument, GpuPlan, LaunchSpec, MapSpec
+from polyreme.runtime.gpu.tensor_maps import DTYPES as MAP_DTYPES
+from polyreme.runtime.gpu.tensor_maps import MODES as MAP_MODES
 from polyreme.runtime.gpu.versions import cuda_for, cuda_text, device_of, version_of
 from polyreme.runtime.library import LEVELS_KEY, PARTS, WEIGHTS_HEADER, library_bytes, weights_header
 from polyreme.runtime.manifest.manifest import GPU_HOST, GPU_PLAN, Manifest
@@ -47,7 +49,8 @@ __all__ = [
     "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "DTYPES", "GPU_HOST", "GPU_PLAN", "LEVELS_KEY", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS",
     "PARTS",
     "POOL_FUNCTIONS", "SUM_LANES", "WEIGHTS_HEADER", "Argument", "Artifact", "BodySpec", "Cache", "ConstantSpec", "Draft", "Executable",
-    "GpuExecutable", "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec", "Manifest", "MapSpec", "ModelFunctions", "Piece", "Pieces", "Pool",
+    "GpuExecutable", "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec", "MAP_DTYPES", "MAP_MODES", "Manifest",
+    "MapSpec", "ModelFunctions", "Piece", "Pieces", "Pool",
     "PoolFunctions", "LookSpec", "RangeSpec", "RuntimeFault", "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of",
     "cache_in", "check_runs_here", "constants_of", "cuda_for", "cuda_text", "device_of",
     "digest_of", "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared", "native_text", "process_pool", "weights_header",

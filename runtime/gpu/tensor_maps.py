@@ -24,7 +24,7 @@ SIGNATURES: dict[str, list[Any]] = {
 # The driver's numbers: of element types, and for pieces of 16 bytes in their order, permuted within 128 bytes, fetched into L2 by 256
 # bytes, and with zeros for what lies outside.
 DTYPES = {"f16": 6, "bf16": 9}
-NO_INTERLEAVE, SWIZZLE_128, L2_256, ZEROS = 0, 3, 3, 0
+MODES = NO_INTERLEAVE, SWIZZLE_128, L2_256, ZEROS = 0, 3, 3, 0
 ALIGN = 64
 MOST_KEPT = 4096
 
@@ -67,10 +67,7 @@ class TensorMapFunctions:
             (c_uint64 * (axes - 1))(*(2 * n for n in map.strides)),
             (c_uint32 * axes)(*map.box),
             (c_uint32 * axes)(*[1] * axes),
-            NO_INTERLEAVE,
-            SWIZZLE_128,
-            L2_256,
-            ZEROS,
+            *MODES,
         )
         if failed:
             said = c_char_p()

@@ -18,6 +18,8 @@ from polyreme.lowering.link.gpu_interface import FUNCTIONS
 from polyreme.lowering.link.shared_library import link_shared
 from polyreme.lowering.machines.targets import host
 from polyreme.runtime.gpu.drivers import EmulatedDriver, GpuError
+from polyreme.runtime.gpu.tensor_maps import DTYPES, MODES
+from polyreme.runtime.ptx.tensor_map import MAP_BYTES, BadMap, TensorMap
 
 # Errors of the driver.
 INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE, NO_BINARY, INVALID_HANDLE, ILLEGAL_ADDRESS = 1, 2, 100, 209, 400, 700
@@ -281,12 +283,30 @@ class LibcudaStandIn:
         stream = self._stream(stream)
         program = self._get("function", function)
         places = (ctypes.c_void_p * len(program.kernel.params)).from_address(given)
-        arguments = [ctypes.c_int64.from_address(place or 0).value for place in places]
+        arguments = [
+            ctypes.string_at(place or 0, width) if width > 8 else ctypes.c_int64.from_address(place or 0).value
+            for place, width in zip(places, program.kernel.params.values(), strict=True)
+        ]
         launch = (program, (gx, gy, gz), (bx, by, bz), arguments, shared)
         if stream in self.recording:
             self.recording[stream].append(launch)
         else:
             self._launch(launch)
+
+    def _cuTensorMapEncodeTiled(
+        self, place: int, dtype: int, axes: int, address: int, sizes: int, strides: int, box: int, ones: int, *modes: int
+    ) -> None:
+        """The bytes that the runner reads."""
+        assert place % 64 == 0 and modes == MODES and list((ctypes.c_uint32 * axes).from_address(ones)) == [1] * axes
+        names = {number: name for name, number in DTYPES.items()}
+        bytes_between = (ctypes.c_uint64 * (axes - 1)).from_address(strides)
+        assert not any(n % 2 for n in bytes_between)
+        numbers = (tuple((ctypes.c_uint64 * axes).from_address(sizes)), tuple(n // 2 for n in bytes_between))
+        made = TensorMap(names[dtype], *numbers, tuple((ctypes.c_uint32 * axes).from_address(box)))
+        try:
+            ctypes.memmove(place, made.bytes_at(address), MAP_BYTES)
+        except BadMap:
+            raise Failure(INVALID_VALUE) from None
 
     def _launch(self, launch: Any) -> None:
         self.launched.append(launch[0].kernel.name)

@@ -478,6 +478,48 @@ def test_kernels_have_the_shared_memory_that_they_ask_for(cuda, tmp_path):
     )
 
 
+def chain(x: Any, y: Any) -> Any:
+    return paddle.matmul(paddle.matmul(x, y), y)
+
+
+@pytest.mark.parametrize("rows", [72, None])
+def test_kernels_have_the_tensor_maps_that_they_ask_for(cuda, tmp_path, rows):
+    specs = [spec(rows, 64, dtype="bfloat16"), spec(64, 64, dtype="bfloat16", name="y")]
+    path = written(chain, tmp_path / "net.so", specs, target="cuda:sm_90a")
+    plain = paddle.compile(chain, tmp_path / "plain.so", input_spec=specs)
+    library = paddle.load_compiled(path)
+    for count in (72,) if rows else (72, 200):
+        rng = np.random.default_rng(count)
+        # Small whole numbers, whose products are exact.
+        arrays = [rng.integers(-2, 3, shape).astype(numpy_dtype("bfloat16")) for shape in ((count, 64), (64, 64))]
+        np.testing.assert_array_equal(library(*arrays).astype("float32"), plain(*arrays).astype("float32"))
+    # Of two arrays each product, of which one is in working memory.
+    assert cuda.calls["cuTensorMapEncodeTiled"] == 4 * (1 if rows else 2)
+    library.close()
+    model = CModel(path)
+    cuda.failing = {"cuTensorMapEncodeTiled": (ILLEGAL_ADDRESS, cuda.calls["cuTensorMapEncodeTiled"] + 2)}
+    code, (got,) = model.run(*arrays)
+    assert code == BAD_DEVICE and model.text().startswith("could not make a tensor map: CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert (got == 7).all()
+    model.destroy()
+    cuda.capability = 100
+    assert "compute capability 9.0 and no other" in CModel(path).error
+
+
+def test_drivers_without_tensor_maps_run_kernels_without_and_have_graphs(tmp_path, monkeypatch, libraries):
+    cuda = LibcudaStandIn(tmp_path, ["cuTensorMapEncodeTiled"])
+    monkeypatch.setenv("POLYREME_LIBCUDA", str(cuda.path))
+    model = CModel(libraries(LeNet)[0])
+    for _ in range(3):
+        assert model.run(np.zeros((2, 1, 14, 14), "float32"))[0] == 0
+    assert cuda.calls["cuGraphLaunch"] == 2
+    model.destroy()
+    cuda.check()
+    specs = [spec(72, 64, dtype="bfloat16"), spec(64, 64, dtype="bfloat16", name="y")]
+    path = written(chain, tmp_path / "net.so", specs, target="cuda:sm_90a")
+    assert CModel(path).error == "expected a driver of CUDA that has 'cuTensorMapEncodeTiled': install a newer one"
+
+
 def test_whatever_fails_is_told_and_nothing_is_lost(cuda, libraries):
     path, _ = libraries(LeNet)
     x = np.random.default_rng(0).standard_normal((2, 1, 14, 14)).astype("float32")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from polyreme.dialects.kernel.warpgroups import MOST_AXES
-from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.lowering.emit.ptx.emit_module import emit_ptx
@@ -22,7 +21,6 @@ from polyreme.lowering.machines.targets import find_target, gpu_target
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.schedule.choose_schedules import roots
 from polyreme.runtime.gpu.drivers import GpuError, open_driver
-from polyreme.runtime.gpu.plan import GpuPlan
 from tests.gpu.cuda_stand_in import CudaStandIn
 from tests.gpu.ptxas import assemble, needs_ptxas
 from tests.gpu.running import loaded
@@ -203,14 +201,6 @@ def test_a_driver_that_refuses_a_map_is_an_error_that_says_so(monkeypatch):
     w = np.zeros((64, 64), ml_dtypes.bfloat16)
     with pytest.raises(GpuError, match="'cuTensorMapEncodeTiled' failed for TensorMap"):
         executable.run([w, w])
-
-
-def test_a_library_with_a_c_interface_says_that_it_has_no_maps(tmp_path):
-    from polyreme.lowering.link.gpu_interface import _launches, _PlanNumbers
-
-    plan = compile_module(parse_module(CHAIN), SM90A).artifact
-    with pytest.raises(PolyremeError, match="without tensor maps in a library but 'warpgroups_"):
-        _launches(GpuPlan.of(plan.manifest), [], _PlanNumbers())
 
 
 # --- schedules
