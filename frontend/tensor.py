@@ -594,8 +594,19 @@ class Tensor:
         return found
 
     def pin_memory(self, blocking: bool = True) -> Tensor:
-        """Page-locked memory only matters to devices this build lacks: the tensor itself."""
-        return self
+        """A copy in main memory that a GPU reads by itself, where there is one; without a GPU the tensor itself."""
+        current = device.current_place()
+        if self._place.kind == device.CUDAPinnedPlace.kind or not (current.is_gpu_place() or device.is_compiled_with_cuda()):
+            return self
+        ahead = device.copies_on(current if current.is_gpu_place() else device.as_place("gpu")).ahead()
+        copy = self.clone()
+        held = np.ascontiguousarray(copy._value)
+        if ahead is not None and held.nbytes:
+            pinned = ahead.stream.pinned(held.nbytes).view(held.dtype).reshape(held.shape)
+            pinned[...] = held
+            held = pinned
+        copy._value, copy._place = held, device.CUDAPinnedPlace()
+        return copy
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """`to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`, each with `blocking`: cast or moved; itself where neither is needed.

@@ -37,6 +37,9 @@ class Place:
     def is_gpu_place(self) -> bool:
         return self.kind in ("gpu", "gpu-emulated")
 
+    def is_cuda_pinned_place(self) -> bool:
+        return False
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and repr(other) == repr(self)
 
@@ -81,10 +84,17 @@ class _AbsentPlace(Place):
         raise ValueError(f"expected CPUPlace() but got {type(self).__name__}: this build has no {self.device} support")
 
 
-class CUDAPinnedPlace(_AbsentPlace):
-    """Page-locked main memory."""
+class CUDAPinnedPlace(Place):
+    """Main memory that a GPU reads by itself: there where there is one."""
 
-    kind, device = "gpu_pinned", "CUDA"
+    kind = "gpu_pinned"
+
+    def __init__(self) -> None:
+        if not _current.is_gpu_place() and not is_compiled_with_cuda():
+            raise ValueError("expected CPUPlace() but got CUDAPinnedPlace: this build has no CUDA support, or there is no GPU")
+
+    def is_cuda_pinned_place(self) -> bool:
+        return True
 
 
 class XPUPlace(_AbsentPlace):
@@ -220,8 +230,27 @@ def get_cudnn_version() -> int | None:
     return None
 
 
+# What `paddle.device` has of `paddle.device.cuda`.
+_OF_CUDA = (
+    "Event", "Stream", "current_stream", "device_count", "empty_cache", "get_device_capability", "get_device_name", "get_device_properties",
+    "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "reset_max_memory_allocated",
+    "reset_max_memory_reserved", "reset_peak_memory_stats", "stream_guard", "synchronize",
+)  # fmt: skip
+
+
+def set_stream(stream: Any) -> Any:
+    """Run ops on a stream from now on; the one that they ran on before. All stand for one."""
+    cuda = importlib.import_module(f"{__name__}.cuda")
+    if not isinstance(stream, cuda.Stream):
+        raise TypeError(f"expected a Stream but got {type(stream).__name__}")
+    return cuda.current_stream(stream.place)
+
+
 def __getattr__(name: str) -> Any:
-    return importlib.import_module(f"{__name__}.cuda") if name == "cuda" else absent_from(__name__)(name)
+    if name == "cuda" or name in _OF_CUDA:
+        cuda = importlib.import_module(f"{__name__}.cuda")
+        return cuda if name == "cuda" else getattr(cuda, name)
+    return absent_from(__name__)(name)
 
 
 __dir__ = listed(__name__)

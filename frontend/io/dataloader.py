@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from polyreme.device import Place, as_place, copies_on, current_place
 from polyreme.io.collate import default_collate_fn, default_convert_fn, to_tensors
 from polyreme.io.dataset import DataError, IterableDataset
 from polyreme.io.random_state import numpy_state, plain_state
 from polyreme.io.sampler import BatchSampler, RandomSampler, SequenceSampler
 from polyreme.io.worker import Job, WorkerPool
+from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown, length_of
+from polyreme.utils.structures import map_structure
 
 __all__ = ["DataLoader"]
 
@@ -32,7 +36,9 @@ class DataLoader(Shown):
         timeout: seconds to wait for a batch of the workers; 0 waits as long as they live.
         worker_init_fn: called in each worker with its number.
         persistent_workers: keep the workers from one pass to the next (indexed datasets only).
-        places, use_buffer_reader, use_shared_memory: taken for compatibility; batches stay in the main memory.
+        places: the devices that batches go to, or one of them; by default the current one.
+        use_buffer_reader: let batches for a GPU go there from pinned memory while kernels run; those of workers one batch ahead.
+        use_shared_memory: taken for compatibility.
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class DataLoader(Shown):
             raise DataError("expected a 'feed_list' with return_list=False, which names the entries of a batch")
         self.dataset = dataset
         self.feed_list = feed_list
+        self.places, self.use_buffer_reader = places, use_buffer_reader
         self.return_list = return_list
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -127,9 +134,10 @@ class DataLoader(Shown):
         self._start = {"random": plain_state(np.random.get_state()), "epoch": getattr(self.batch_sampler, "epoch", None), "seed": None}
         self._taken = skipped
         seed = None if start is None else start["seed"]
-        for batch in self._from_workers(skipped, seed, now) if self.num_workers else self._from_here(skipped, now):
+        batches = self._from_workers(skipped, seed, now) if self.num_workers else self._from_here(skipped, now)
+        for batch in self._on_their_way(map(self._finished, batches)):
             self._taken += 1
-            yield self._finished(batch)
+            yield batch
         self._start, self._taken = {}, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -158,6 +166,23 @@ class DataLoader(Shown):
         fields = batch if isinstance(batch, list) else [batch]
         names = [getattr(v, "name", v) for v in self.feed_list]
         return dict(zip(names, fields, strict=True))
+
+    def _on_their_way(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The batches, on the device that they are for. What a dataset draws here is drawn when its batch is asked for, as without a
+        device: only workers are asked a batch ahead.
+        """
+        place = place_of_batches(self.places)
+        ahead = copies_on(place).ahead() if self.use_buffer_reader and place.is_gpu_place() else None
+        if ahead is None:
+            yield from batches
+            return
+        waiting: deque[Any] = deque()
+        for batch in batches:
+            waiting.append(map_structure(lambda item: _sent(item, ahead, place), batch))
+            if len(waiting) > (1 if self.num_workers else 0):
+                yield map_structure(_arrived, waiting.popleft())
+        while waiting:
+            yield map_structure(_arrived, waiting.popleft())
 
     def _from_here(self, skipped: int, now: Any) -> Iterator[Any]:
         job = self._job()
@@ -229,6 +254,34 @@ class DataLoader(Shown):
             pool.send(worker, 0, None)
             turn += 1
             yield batch
+
+
+def place_of_batches(places: Any) -> Place:
+    """The device that batches go to."""
+    given = places[0] if isinstance(places, (list, tuple)) and places else places
+    return current_place() if given is None or isinstance(given, (list, tuple)) else as_place(given)
+
+
+class _OnItsWay:
+    """A tensor whose contents are being copied to a device."""
+
+    def __init__(self, tensor: Tensor, underway: Any, place: Place):
+        self.tensor, self.underway, self.place = tensor, underway, place
+
+
+def _sent(item: Any, ahead: Any, place: Place) -> Any:
+    """Begin to copy a tensor of main memory to a device; other things stay as they are."""
+    array = item._value if isinstance(item, Tensor) and item._view is None else None
+    if type(array) is not np.ndarray or not array.ndim or array.base is not None:
+        return item  # a number, or what others may write to
+    return _OnItsWay(item, ahead.send(item._value), place)
+
+
+def _arrived(item: Any) -> Any:
+    if not isinstance(item, _OnItsWay):
+        return item
+    item.tensor._value, item.tensor._place = item.underway.arrived(), item.place
+    return item.tensor
 
 
 def _behind(items: Iterable[Any], skipped: int, now: Any) -> Iterator[Any]:

@@ -55,10 +55,16 @@ class PartOfMemory:
 
     __slots__ = ("address", "owner", "size", "whole")
 
-    def __init__(self, whole: Memory | LentMemory | PartOfMemory, offset: int, size: int):
-        self.owner: Owner = whole.owner
-        self.address: int = whole.address + offset
-        self.size, self.whole = size, whole
+    def __init__(self, whole: AnyMemory, offset: int, size: int):
+        self.owner, self.address, self.size, self.whole = whole.owner, whole.address + offset, size, whole
+
+
+class AnyMemory(Protocol):
+    """Bytes on a device, of whatever kind."""
+
+    owner: Any
+    address: int
+    size: int
 
 
 @final
@@ -67,7 +73,7 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     __slots__ = ("_host", "dtype", "memory", "nbytes", "shape")
 
-    def __init__(self, memory: Memory | LentMemory | PartOfMemory, shape: tuple[int, ...], dtype: np.dtype[Any]):
+    def __init__(self, memory: AnyMemory, shape: tuple[int, ...], dtype: np.dtype[Any]):
         self.memory = memory
         self.shape = shape
         self.dtype = dtype

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.runtime.gpu.ahead import CopiesAhead
 from polyreme.runtime.gpu.arrays import DeviceArray, Memory
 from polyreme.runtime.gpu.drivers import OutOfMemoryError
 
@@ -61,6 +62,8 @@ class DeviceCopies:
         self._idle_bytes = 0
         # Memory whose array is gone. An array may go at any moment, also inside of a call to the driver, which must not be entered twice.
         self._left: deque[tuple[int, int]] = deque()
+        self._ahead: CopiesAhead | None = None
+        self._asked_ahead = False
         self._ends: deque[Callable[[], None]] = deque()
 
     def __len__(self) -> int:
@@ -178,6 +181,14 @@ class DeviceCopies:
         if array.nbytes:
             self.driver.copy(made.memory.address, array.memory.address, array.nbytes)
         return made
+
+    def ahead(self) -> CopiesAhead | None:
+        """Copies that go on while kernels run; None where the device has no stream for them."""
+        with self.lock:
+            if not self._asked_ahead:
+                self._asked_ahead, stream = True, self.driver.copy_stream()
+                self._ahead = None if stream is None else CopiesAhead(self, stream)
+            return self._ahead
 
     def end_later(self, end: Callable[[], None]) -> None:
         """Call `end`, which gives back memory of others, when all that was launched until then is done."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.gpu.graphs import Graph, GraphError, GraphFunctions
+from polyreme.runtime.gpu.streams import CopyStream
 from polyreme.runtime.gpu.tensor_maps import MapError, TensorMapFunctions
 from polyreme.runtime.gpu.versions import CUDA_OF_PTX, cuda_for, cuda_text, ptx_of, version_of
 from polyreme.runtime.ptx.memory import DeviceMemory
@@ -107,6 +108,15 @@ class Driver(Protocol):
     def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two events."""
 
+    def is_done(self, event: Any) -> bool:
+        """Whether all in front of an event is done."""
+
+    def wait_for(self, event: Any) -> None:
+        """Wait until all in front of an event is done."""
+
+    def copy_stream(self) -> Any:
+        """A stream for copies beside the kernels, as `streams.CopyStream`; None where there is none."""
+
 
 def open_driver(name: str, device: int = 0) -> Driver:
     """The driver called `name` ("gpu" or "gpu-emulated"); `GpuError` when it cannot be had."""
@@ -162,6 +172,39 @@ class EmulatedGraph:
     def launch(self) -> None:
         for one in self._launches:
             self._driver.launch(*one)
+
+
+class EmulatedStream:
+    """Copies of the device of numpy arrays: each is done when it is asked for."""
+
+    def __init__(self, driver: EmulatedDriver):
+        self._driver = driver
+
+    def pinned(self, size: int) -> Array:
+        return np.empty(size, np.uint8)
+
+    def upload(self, address: int, array: Array) -> None:
+        self._driver.upload(address, array)
+
+    def mark(self) -> EmulatedEvent:
+        return EmulatedEvent()
+
+    mark_kernels = mark
+
+    def wait(self, event: EmulatedEvent) -> None:
+        """Nothing is ever under way."""
+
+    let_kernels_wait = wait
+
+
+class EmulatedEvent:
+    """A mark behind what is done."""
+
+    def is_done(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing is ever under way."""
 
 
 class EmulatedDriver:
@@ -227,6 +270,15 @@ class EmulatedDriver:
 
     def elapsed_ms(self, start: float, end: float) -> float:
         return 1000 * (end - start)
+
+    def is_done(self, event: float) -> bool:
+        return True
+
+    def wait_for(self, event: float) -> None:
+        """Nothing is ever under way."""
+
+    def copy_stream(self) -> EmulatedStream:
+        return EmulatedStream(self)
 
 
 # --- CUDA
@@ -426,3 +478,15 @@ class CudaDriver:
     def elapsed_ms(self, start: Any, end: Any) -> float:
         end.synchronize()
         return float(start.time_till(end))
+
+    def is_done(self, event: Any) -> bool:
+        return bool(self._do("ask for an event", event.query))
+
+    def wait_for(self, event: Any) -> None:
+        self._do("run the kernels", event.synchronize)
+
+    def copy_stream(self) -> CopyStream | None:
+        try:
+            return CopyStream()
+        except GraphError:
+            return None

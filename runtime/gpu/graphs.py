@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ctypes import POINTER, c_char_p, c_int, c_uint64, c_void_p
 from typing import Any
 
 from polyreme.runtime.errors import RuntimeFault
 
-__all__ = ["Graph", "GraphError", "GraphFunctions", "load_library"]
+__all__ = ["DriverFunctions", "Graph", "GraphError", "GraphFunctions", "load_library"]
 
 # What each function takes; all of them return 0, or the number of an error.
 SIGNATURES: dict[str, list[Any]] = {
@@ -42,17 +42,36 @@ def load_library() -> Any:
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
-class GraphFunctions:
+class DriverFunctions:
+    """Functions of the CUDA driver itself, for what pycuda lacks. All of them return 0, or the number of an error."""
+
+    def __init__(self, signatures: Mapping[str, list[Any]], needed: str):
+        try:
+            library = load_library()
+            self._functions = {name: getattr(library, name) for name in signatures}
+        except (OSError, AttributeError) as error:
+            raise GraphError(f"expected a CUDA driver {needed}: {error}") from None
+        for name, function in self._functions.items():
+            function.argtypes, function.restype = signatures[name], c_int
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function; `GraphError` where it fails."""
+        failed = self.tried(name, *arguments)
+        if failed:
+            said = c_char_p()
+            self._functions["cuGetErrorName"](failed, ctypes.byref(said))
+            raise GraphError(f"'{name}' failed: {said.value.decode() if said.value else failed}")
+
+    def tried(self, name: str, *arguments: Any) -> int:
+        """Call a function; the number of its error."""
+        return int(self._functions[name](*arguments))
+
+
+class GraphFunctions(DriverFunctions):
     """The functions of the CUDA driver for graphs."""
 
     def __init__(self) -> None:
-        try:
-            library = load_library()
-            self._functions = {name: getattr(library, name) for name in SIGNATURES}
-        except (OSError, AttributeError) as error:
-            raise GraphError(f"expected a CUDA driver with graphs (11.4 or newer): {error}") from None
-        for name, function in self._functions.items():
-            function.argtypes, function.restype = SIGNATURES[name], c_int
+        super().__init__(SIGNATURES, "with graphs (11.4 or newer)")
 
     def record(self, stream: int, launch: Callable[[], None]) -> Graph:
         """What `launch` starts on the stream with this handle, as a graph; nothing runs yet."""
@@ -72,14 +91,6 @@ class GraphFunctions:
         finally:
             self.call("cuGraphDestroy", graph)
         return Graph(self, executable)
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function; `GraphError` where it fails."""
-        failed = self._functions[name](*arguments)
-        if failed:
-            said = c_char_p()
-            self._functions["cuGetErrorName"](failed, ctypes.byref(said))
-            raise GraphError(f"'{name}' failed: {said.value.decode() if said.value else failed}")
 
 
 class Graph:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import Counter
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from polyreme.runtime.gpu import graphs, tensor_maps
+from polyreme.runtime.gpu import graphs, streams, tensor_maps
 from polyreme.runtime.gpu.drivers import EmulatedDriver
 from polyreme.runtime.ptx.tensor_map import MAP_BYTES, TensorMap
 
@@ -18,6 +20,10 @@ from polyreme.runtime.ptx.tensor_map import MAP_BYTES, TensorMap
 def format_of(args: Any) -> str:
     """What pycuda must be told of arguments: tensor maps, then numbers."""
     return "".join(f"{len(a)}s" if isinstance(a, bytes) else "q" for a in args)
+
+
+def _done() -> None:
+    """What was done is not kept."""
 
 
 class CudaStandIn:
@@ -33,10 +39,90 @@ class CudaStandIn:
         package.driver = driver  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "pycuda", package)
         monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
-        self._functions = {name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._called(name)) for name, types in graphs.SIGNATURES.items()}
+        # What each stream was asked, and how much of it is done; 0 is the default one. Lazy streams do nothing before they must.
+        self.asked: dict[int, list[Callable[[], None]]] = {0: []}
+        self.done: Counter[int] = Counter()
+        self.lazy: set[int] = set()
+        self.marks: dict[int, tuple[int, int]] = {}  # events: a stream, and how much it was asked in front of it
+        self.pinned: dict[int, Any] = {}
+        signatures = graphs.SIGNATURES | streams.SIGNATURES
+        self._functions = {name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._called(name)) for name, types in signatures.items()}
         maps = {name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._called(name)) for name, types in tensor_maps.SIGNATURES.items()}
         monkeypatch.setattr(graphs, "load_library", lambda: SimpleNamespace(**self._functions))
         monkeypatch.setattr(tensor_maps, "load_library", lambda: SimpleNamespace(**maps))
+
+    # --- streams
+
+    def ask(self, stream: int, action: Callable[[], None]) -> None:
+        """Let a stream do something behind all that it was asked."""
+        self.asked[stream].append(action)
+        if stream not in self.lazy:
+            self.finish(stream)
+
+    def finish(self, stream: int, count: int | None = None) -> None:
+        """Have a stream do the first `count` things that it was asked, or all of them."""
+        while self.done[stream] < (len(self.asked[stream]) if count is None else count):
+            at = self.done[stream]
+            self.done[stream] += 1
+            action, self.asked[stream][at] = self.asked[stream][at], _done
+            action()
+
+    def finish_all(self) -> None:
+        for stream in list(self.asked):
+            self.finish(stream)
+
+    def at_once(self, action: Callable[..., Any]) -> Callable[..., None]:
+        """A call that returns when the default stream has done it."""
+
+        def call(*args: Any) -> None:
+            self.ask(0, lambda: action(*args))
+            self.finish(0)
+
+        return call
+
+    def _new_handle(self, place: Any, known: Any) -> int:
+        place[0] = handle = 5000 + len(known)
+        return handle
+
+    def _cuStreamCreate(self, place: Any, flags: int) -> None:
+        assert flags == streams.NON_BLOCKING
+        self.asked[self._new_handle(place, self.asked)] = []
+
+    def _cuStreamDestroy_v2(self, stream: int) -> None:
+        self.finish(stream)
+
+    def _cuEventCreate(self, place: Any, flags: int) -> None:
+        self.marks[self._new_handle(place, self.marks)] = (0, 0)
+
+    def _cuEventDestroy_v2(self, event: int) -> None:
+        """Its number is not used again."""
+
+    def _cuEventRecord(self, event: int, stream: int | None) -> None:
+        self.marks[event] = stream or 0, len(self.asked[stream or 0])
+
+    def _cuStreamWaitEvent(self, stream: int | None, event: int, flags: int) -> None:
+        other, count = self.marks[event]
+        self.ask(stream or 0, lambda: self.finish(other, count))
+
+    def _cuEventQuery(self, event: int) -> int:
+        stream, count = self.marks[event]
+        return 0 if self.done[stream] >= count else streams.NOT_READY
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        self.finish(*self.marks[event])
+
+    def _cuMemHostAlloc(self, place: Any, size: int, flags: int) -> None:
+        memory = np.full(size, 0xEE, np.uint8)
+        place[0] = memory.ctypes.data
+        self.pinned[memory.ctypes.data] = memory
+
+    def _cuMemFreeHost(self, address: int) -> None:
+        del self.pinned[address]
+
+    def _cuMemcpyHtoDAsync_v2(self, address: int, source: int, size: int, stream: int) -> None:
+        read = (ctypes.c_uint8 * size).from_address(source)
+        assert any(start <= source and source + size <= start + memory.size for start, memory in self.pinned.items()), "not pinned"
+        self.ask(stream, lambda: self.device.upload(address, np.frombuffer(read, np.uint8)))
 
     # --- pycuda
 
@@ -55,6 +141,7 @@ class CudaStandIn:
                 return self.address
 
             def free(self) -> None:
+                stand_in.finish_all()
                 device.free(self.address)
 
         class Stream:
@@ -73,7 +160,7 @@ class CudaStandIn:
             def prepared_call(self, grid: Any, block: Any, *args: int, shared_size: int = 0) -> None:
                 stand_in.calls["launch"] += 1
                 assert self.arg_format == format_of(args) and not stand_in.recorded
-                device.launch(self.kernel, grid, block, args, shared_size)
+                stand_in.ask(0, lambda: device.launch(self.kernel, grid, block, args, shared_size))
 
             def set_attribute(self, attribute: str, value: int) -> None:
                 assert attribute == "dynamic shared bytes"
@@ -91,7 +178,7 @@ class CudaStandIn:
             def get_function(self, name: str) -> Function:
                 return Function(self.kernels.function(name))
 
-        context = SimpleNamespace(push=lambda: None, pop=lambda: None, synchronize=lambda: None)
+        context = SimpleNamespace(push=lambda: None, pop=lambda: None, synchronize=self.finish_all)
         found = SimpleNamespace(
             retain_primary_context=lambda: context,
             compute_capability=lambda: divmod(device.sm, 10),
@@ -104,10 +191,20 @@ class CudaStandIn:
         driver.Device = type("Device", (), {"__new__": lambda cls, number: found, "count": staticmethod(lambda: 1)})
         driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="multiprocessors", MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared bytes")
         driver.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic shared bytes")
-        driver.memcpy_htod, driver.memcpy_dtoh = device.upload, lambda array, address: device.download(address, array)
-        driver.memcpy_dtod = device.copy
-        driver.Event = lambda: SimpleNamespace(record=lambda: None, synchronize=lambda: None, time_till=lambda other: 1.0)
+        driver.memcpy_htod = self.at_once(device.upload)
+        driver.memcpy_dtoh = self.at_once(lambda array, address: device.download(address, array))
+        driver.memcpy_dtod = lambda *args: self.ask(0, lambda: device.copy(*args))
+        driver.Event = self._event
         return driver
+
+    def _event(self) -> Any:
+        mark: list[int] = [0]
+        return SimpleNamespace(
+            record=lambda: mark.__setitem__(0, len(self.asked[0])),
+            query=lambda: self.done[0] >= mark[0],
+            synchronize=lambda: self.finish(0, mark[0]),
+            time_till=lambda other: 1.0,
+        )
 
     # --- libcuda
 
@@ -118,8 +215,7 @@ class CudaStandIn:
                 if name == "cuStreamEndCapture":
                     self.recorded.clear()  # a recording that fails is over
                 return self.failing[name]
-            getattr(self, f"_{name}")(*args)
-            return 0
+            return getattr(self, f"_{name}")(*args) or 0
 
         return call
 
@@ -150,8 +246,8 @@ class CudaStandIn:
 
     def _cuGraphLaunch(self, executable: int, stream: int | None) -> None:
         assert stream is None
-        for launch in self.kept[executable]:
-            self.device.launch(*launch)
+        launches = self.kept[executable]
+        self.ask(0, lambda: [self.device.launch(*launch) for launch in launches] and None)
 
     def _cuGraphDestroy(self, graph: int) -> None:
         del self.kept[graph]
