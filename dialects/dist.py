@@ -121,7 +121,7 @@ def start_all_reduce(arrays: Sequence[Array], reduce: str, bucket: int | None, l
 
 def _one(kind: str, array: Array, detail: str, **options: Any) -> Array:
     (result,) = current_group().start(kind, [array], detail, **options).wait()
-    return np.asarray(result)
+    return result if isinstance(result, np.ndarray) else np.asarray(result)
 
 
 def _check_ranks(ranks: int) -> None:

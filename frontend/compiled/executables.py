@@ -236,7 +236,12 @@ def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[
     count = len(op.operands)
     with with_sizes(_sizes_told(tellers, given[count:])):
         # Branches and loops run programs: no op with regions comes here.
-        return op.evaluate([taken(value) for value in given[:count]], None)  # type: ignore[arg-type]
+        return op.evaluate(given[:count] if _stays(op) else [taken(value) for value in given[:count]], None)  # type: ignore[arg-type]
+
+
+def _stays(op: Op) -> bool:
+    """Whether arrays of a device are given to an op as they are: ranks may tell them each other from device to device."""
+    return op.dialect == "dist" and bool(getattr(getattr(dist.current_group(), "communicator", None), "on_device", False))
 
 
 def _on_host(function: Callable[[list[Any]], Sequence[Any]], resident: bool, given: list[Any]) -> Sequence[Any]:

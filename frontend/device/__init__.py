@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, overload
 
+from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.names import absent_from, listed
 from polyreme.runtime.errors import RuntimeFault
@@ -122,7 +123,8 @@ def _driver(kind: str) -> Any:
         from polyreme.runtime.gpu.drivers import open_driver
 
         try:
-            _drivers[kind] = open_driver(kind)
+            launched = config.launched()
+            _drivers[kind] = open_driver(kind, rank=launched.rank if launched.size > 1 else None)
         except RuntimeFault as error:
             raise DeviceError(
                 f"expected a GPU for the device '{kind}' but it cannot be used: {error.message}", caller_location()

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from polyreme.device import CUDAPlace, copies_on, current_place
 from polyreme.dialects.dist import use_default_group
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError, caller_location
-from polyreme.runtime.collectives import Communicator, OneRank, Step
+from polyreme.runtime.collectives import Communicator, OneRank, Step, ThreadedCommunicator
 from polyreme.utils.shown import Shown
 
 __all__ = [
@@ -89,7 +90,8 @@ _alone = Group(OneRank())
 def init_parallel_env(nccl_config: Any = None) -> Group:
     """Join the other processes that `launch`, `spawn` or mpiexec started; alone there is one rank. Calling it again changes nothing.
 
-    `nccl_config` is of no effect: MPI has its own settings.
+    Where the current device is `gpu` data goes from GPU to GPU by NCCL: set the device first. `nccl_config` is of no effect: NCCL and MPI
+    have settings of their own in the environment.
     """
     global _process
     if not is_initialized():
@@ -109,8 +111,18 @@ def init_parallel_env(nccl_config: Any = None) -> Group:
                     f"{communicator.size}: it is another MPI; use `polyreme launch`, which takes the mpiexec that belongs to it",
                     code="E0901",
                 )
-            _process = Group(communicator)
+            _process = Group(_between_devices(communicator))
     return current_group()
+
+
+def _between_devices(communicator: ThreadedCommunicator) -> Communicator:
+    """The same ranks, whose data goes from GPU to GPU by NCCL where the current device is one."""
+    place = current_place()
+    if place.kind != CUDAPlace.kind:
+        return communicator
+    from polyreme.runtime.nccl import NcclCommunicator
+
+    return NcclCommunicator(communicator, copies_on(place), config.patience())
 
 
 def is_initialized() -> bool:
@@ -149,8 +161,9 @@ def destroy_process_group(group: Group | None = None) -> None:
 
 
 def get_backend(group: Group | None = None) -> str:
-    """What carries the data: "MPI", or "NONE" for one rank."""
-    return "MPI" if (group or current_group()).size > 1 else "NONE"
+    """What carries the data: "NCCL" between GPUs, else "MPI", or "NONE" for one rank."""
+    found = group or current_group()
+    return "NONE" if found.size == 1 else "NCCL" if getattr(found.communicator, "on_device", False) else "MPI"
 
 
 @contextmanager

@@ -49,6 +49,8 @@ class DeviceCopies:
 
     def __init__(self, driver: Any):
         self.driver = driver
+        # Called when a download is there: whoever computes beside the kernels raises here what went wrong.
+        self.checks: list[Callable[[], None]] = []
         self.lock = threading.RLock()
         self.uploads = self.uploaded_bytes = 0
         self.downloads = self.downloaded_bytes = 0
@@ -186,7 +188,7 @@ class DeviceCopies:
         """Copies that go on while kernels run; None where the device has no stream for them."""
         with self.lock:
             if not self._asked_ahead:
-                self._asked_ahead, stream = True, self.driver.copy_stream()
+                self._asked_ahead, stream = True, self.driver.side_stream()
                 self._ahead = None if stream is None else CopiesAhead(self, stream)
             return self._ahead
 
@@ -198,6 +200,8 @@ class DeviceCopies:
         """Copy what lies at `address` to main memory."""
         with self.lock:
             self.driver.download(address, array.reshape(-1).view(np.uint8))
+            for check in self.checks:
+                check()
             self.downloads += 1
             self.downloaded_bytes += array.nbytes
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.runtime.gpu.graphs import Graph, GraphError, GraphFunctions
-from polyreme.runtime.gpu.streams import CopyStream
+from polyreme.runtime.gpu.streams import SideStream
 from polyreme.runtime.gpu.tensor_maps import MapError, TensorMapFunctions
 from polyreme.runtime.gpu.versions import CUDA_OF_PTX, cuda_for, cuda_text, ptx_of, version_of
 from polyreme.runtime.ptx.memory import DeviceMemory
@@ -114,14 +114,19 @@ class Driver(Protocol):
     def wait_for(self, event: Any) -> None:
         """Wait until all in front of an event is done."""
 
-    def copy_stream(self) -> Any:
-        """A stream for copies beside the kernels, as `streams.CopyStream`; None where there is none."""
+    def side_stream(self) -> Any:
+        """A new stream beside that of the kernels, as `streams.SideStream`; None where there is none."""
+
+    def enter(self) -> None:
+        """Let this thread ask things of the device, too; once."""
 
 
-def open_driver(name: str, device: int = 0) -> Driver:
-    """The driver called `name` ("gpu" or "gpu-emulated"); `GpuError` when it cannot be had."""
+def open_driver(name: str, device: int = 0, rank: int | None = None) -> Driver:
+    """The driver called `name` ("gpu" or "gpu-emulated"); `GpuError` when it cannot be had. Several processes, by their `rank`, take the
+    devices in turn.
+    """
     if name == "gpu":
-        return CudaDriver(device)
+        return CudaDriver(device, rank)
     if name == "gpu-emulated":
         return EmulatedDriver()
     raise GpuError(f"expected 'gpu' or 'gpu-emulated' but got '{name}'")
@@ -176,6 +181,8 @@ class EmulatedGraph:
 
 class EmulatedStream:
     """Copies of the device of numpy arrays: each is done when it is asked for."""
+
+    handle = 0
 
     def __init__(self, driver: EmulatedDriver):
         self._driver = driver
@@ -277,8 +284,11 @@ class EmulatedDriver:
     def wait_for(self, event: float) -> None:
         """Nothing is ever under way."""
 
-    def copy_stream(self) -> EmulatedStream:
+    def side_stream(self) -> EmulatedStream:
         return EmulatedStream(self)
+
+    def enter(self) -> None:
+        """Every thread can."""
 
 
 # --- CUDA
@@ -325,13 +335,14 @@ class CudaDriver:
 
     name = "gpu"
 
-    def __init__(self, device: int = 0):
+    def __init__(self, device: int = 0, rank: int | None = None):
         try:
             import pycuda.driver as cuda
         except ImportError as error:
             raise GpuError(f"expected pycuda for the device 'gpu' (pip install 'polyreme[cuda]'), or use 'gpu-emulated': {error}") from None
         try:
             cuda.init()
+            device = device if rank is None else rank % max(cuda.Device.count(), 1)
             if device >= cuda.Device.count():
                 raise GpuError(f"expected a CUDA device below {cuda.Device.count()} but got {device}")
             self._device = cuda.Device(device)
@@ -485,8 +496,11 @@ class CudaDriver:
     def wait_for(self, event: Any) -> None:
         self._do("run the kernels", event.synchronize)
 
-    def copy_stream(self) -> CopyStream | None:
+    def enter(self) -> None:
+        self._do("enter the context of the device", self._context.push)
+
+    def side_stream(self) -> SideStream | None:
         try:
-            return CopyStream()
+            return SideStream()
         except GraphError:
             return None

@@ -1,7 +1,7 @@
-"""A stream for copies beside the one on which kernels run, with events between them, and main memory that a device reads by itself.
+"""Streams beside the one on which kernels run, with events between them, and main memory that a device reads by itself.
 
-All by functions of the CUDA driver, through ctypes, in the context that is current. The stream does not wait for the default one unless it
-is told to, by an event.
+All by functions of the CUDA driver, through ctypes, in the context that is current. Such a stream does not wait for the default one unless
+it is told to, by an event.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from polyreme.runtime.gpu.graphs import DriverFunctions
 
-__all__ = ["CopyStream", "StreamEvent"]
+__all__ = ["SideStream", "StreamEvent"]
 
 SIGNATURES: dict[str, list[Any]] = {
     "cuStreamCreate": [POINTER(c_void_p), c_uint],
@@ -72,12 +72,12 @@ class PinnedMemory:
             self._functions.call("cuMemFreeHost", self._address)
 
 
-class CopyStream:
-    """The stream for copies of one device."""
+class SideStream:
+    """A stream of one device, for copies or for what ranks tell each other. `handle` is CUDA's own name of it."""
 
     def __init__(self) -> None:
-        self._functions, self._handle = DriverFunctions(SIGNATURES, "with streams"), c_void_p()
-        self._functions.call("cuStreamCreate", ctypes.byref(self._handle), NON_BLOCKING)
+        self._functions, self.handle = DriverFunctions(SIGNATURES, "with streams"), c_void_p()
+        self._functions.call("cuStreamCreate", ctypes.byref(self.handle), NON_BLOCKING)
 
     def pinned(self, size: int) -> Any:
         """So many bytes of pinned memory."""
@@ -85,19 +85,19 @@ class CopyStream:
 
     def upload(self, address: int, array: Any) -> None:
         """Copy bytes of pinned memory to the device, when all that the stream was asked before is done."""
-        self._functions.call("cuMemcpyHtoDAsync_v2", address, array.ctypes.data, array.nbytes, self._handle)
+        self._functions.call("cuMemcpyHtoDAsync_v2", address, array.ctypes.data, array.nbytes, self.handle)
 
     def mark(self) -> StreamEvent:
-        """Behind the copies so far."""
-        return StreamEvent(self._functions, self._handle)
+        """Behind what the stream was asked so far."""
+        return StreamEvent(self._functions, self.handle)
 
     def mark_kernels(self) -> StreamEvent:
         """Behind all that was launched so far."""
         return StreamEvent(self._functions, None)
 
     def wait(self, event: StreamEvent) -> None:
-        """Let copies from now on wait for an event."""
-        self._functions.call("cuStreamWaitEvent", self._handle, event.handle, 0)
+        """Let what the stream is asked from now on wait for an event."""
+        self._functions.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
     def let_kernels_wait(self, event: StreamEvent) -> None:
         """Let what is launched from now on wait for an event."""

@@ -71,20 +71,20 @@ def test_a_copy_waits_for_the_kernels_that_read_its_memory_before(cuda: CudaStan
 
 
 def test_the_stand_in_finds_a_copy_that_does_not_wait(cuda: CudaStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    from polyreme.runtime.gpu.streams import CopyStream
+    from polyreme.runtime.gpu.streams import SideStream
 
-    monkeypatch.setattr(CopyStream, "wait", lambda self, event: None)
+    monkeypatch.setattr(SideStream, "wait", lambda self, event: None)
     assert overwritten(cuda) == [2.0, 2.0]
 
 
 def test_the_stand_in_finds_kernels_that_do_not_wait(cuda: CudaStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    from polyreme.runtime.gpu.streams import CopyStream
+    from polyreme.runtime.gpu.streams import SideStream
 
     ahead = copies_on(current_place()).ahead()
     cuda.lazy = {COPIES}
     right = paddle.Tensor._wrap(ahead.send(np.ones(2, "float32")).arrived()) + 0.0
     assert right.tolist() == [1, 1]
-    monkeypatch.setattr(CopyStream, "let_kernels_wait", lambda self, event: None)
+    monkeypatch.setattr(SideStream, "let_kernels_wait", lambda self, event: None)
     wrong = paddle.Tensor._wrap(ahead.send(np.full(2, 5, "float32")).arrived()) + 0.0
     assert wrong.tolist() != [5, 5]
 
