@@ -7,7 +7,6 @@ in each step.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from polyreme.math.common import cast_to
 from polyreme.optimizer.by_ops import updated
 from polyreme.optimizer.rules import Update
 from polyreme.regularizer import L1Decay, L2Decay
-from polyreme.runtime.gpu.arrays import DeviceArray, Memory
+from polyreme.runtime.gpu.arrays import DeviceArray, Memory, is_only_holder
 from polyreme.tensor import Tensor
 from polyreme.tensor_kinds.selected_rows import SelectedRows
 
@@ -133,10 +132,9 @@ def _update(optimizer: Any, formula: _Formula, pairs: Sequence[Pair]) -> None:
 
 def _own_place(tensor: Tensor) -> DeviceArray | None:
     """Where the contents of a tensor are on the current device, if nobody but the tensor has them."""
+    if type(tensor._value) is not DeviceArray or type(tensor._value.memory) is not Memory:
+        return None
+    if not is_only_holder(tensor, "_value") or not is_only_holder(tensor._value, "memory"):
+        return None
     array = tensor._value
-    if type(array) is not DeviceArray or type(array.memory) is not Memory or array.memory.owner is not copies_on(current_place()):
-        return None
-    # Besides the tensor there are `array` and what is asked; of its memory, what is asked.
-    if sys.getrefcount(array) != 3 or sys.getrefcount(array.memory) != 2:
-        return None
-    return DeviceArray(array.memory, (array.size,), array.dtype)
+    return DeviceArray(array.memory, (array.size,), array.dtype) if array.memory.owner is copies_on(current_place()) else None

@@ -7,7 +7,6 @@ copies.
 
 from __future__ import annotations
 
-import sys
 from enum import IntEnum
 from math import prod
 from typing import Any
@@ -22,7 +21,7 @@ from polyreme.names import listed
 from polyreme.provided import provides
 from polyreme.runtime import dlpack
 from polyreme.runtime.dlpack import DlpackError, Lent, is_lent
-from polyreme.runtime.gpu.arrays import DeviceArray, LentMemory, Memory
+from polyreme.runtime.gpu.arrays import DeviceArray, LentMemory, Memory, is_only_holder
 from polyreme.tensor import Tensor
 
 __all__ = ["from_dlpack", "to_dlpack"]
@@ -90,12 +89,12 @@ def dlpack_capsule(
 def _own_in_main_memory(x: Tensor, copy: bool) -> Any:
     """The contents as an array that is this tensor's alone, from now on known as one that others may write to."""
     tape.settle(x)
+    is_own = is_only_holder(x, "_value")
     array = x._value
     if copy or type(array) is DeviceArray:
         return np.array(array)
     if not is_lent(array):
-        # Besides the tensor there are `array` and what is asked.
-        if array.base is not None or sys.getrefcount(array) != 3 or not array.flags.writeable:
+        if array.base is not None or not is_own or not array.flags.writeable:
             array = array.copy()
         x._value = Lent(array.ctypes.data, array.shape, [s // array.itemsize for s in array.strides], array.dtype, array).array()
     return x._value
@@ -104,13 +103,14 @@ def _own_in_main_memory(x: Tensor, copy: bool) -> Any:
 def _own(x: Tensor, place: Place, copy: bool) -> DeviceArray:
     """The same on a CUDA device."""
     tape.settle(x)
+    is_own = is_only_holder(x, "_value")
     array, owner = x._value, copies_on(place)
     if type(array) is DeviceArray and type(array.memory) is LentMemory and not copy:
         return array
     with owner.lock:
         if type(array) is not DeviceArray or array.memory.owner is not owner:
             mine = owner.sent(np.asarray(array))
-        elif copy or type(array.memory) is not Memory or sys.getrefcount(array) != 3 or sys.getrefcount(array.memory) != 2:
+        elif copy or type(array.memory) is not Memory or not is_own or not is_only_holder(array, "memory"):
             mine = owner.copied(array)
         else:
             mine = array

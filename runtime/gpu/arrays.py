@@ -7,6 +7,7 @@ code that knows nothing of devices sees the right numbers. Nobody can write to o
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from polyreme.runtime.dlpack import is_lent
 
-__all__ = ["DeviceArray", "fetched", "lent", "private", "taken"]
+__all__ = ["DeviceArray", "fetched", "is_only_holder", "lent", "private", "taken"]
 
 Array = np.ndarray[Any, Any]
 
@@ -194,6 +195,30 @@ def fetched(array: Any) -> Any:
 def taken(array: Any) -> Any:
     """`array`, or what one of a device's holds in an array that the caller may write to."""
     return array.taken() if type(array) is DeviceArray else array
+
+
+def is_only_holder(holder: Any, name: str) -> bool:
+    """Whether nobody but `holder`, in its attribute of this name, has what stands there. Callers must not have it in a variable either."""
+    value = getattr(holder, name)
+    return sys.getrefcount(value) == _OF_ONE_HOLDER
+
+
+class _Holder:
+    """What holds something of its own, to see what Python counts then: versions of it differ."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = object()
+
+
+def _references_of_one_holder() -> int:
+    holder = _Holder()
+    value = getattr(holder, "held")  # noqa: B009 - as `is_only_holder` does
+    return sys.getrefcount(value)
+
+
+_OF_ONE_HOLDER = _references_of_one_holder()
 
 
 def private(array: Any) -> Any:
