@@ -167,10 +167,24 @@ class Auc(Metric):
 
 
 def accuracy(input: Any, label: Any, k: int = 1, correct: Any = None, total: Any = None, name: str | None = None) -> Tensor:
-    """The share of samples (rows of `input`, [N, C]) whose label ([N, 1]) is among the `k` largest: a float32 Tensor."""
-    best = np.argsort(-_array(input), axis=-1, kind="stable")[:, :k]
-    hits = (best == _array(label).reshape(-1, 1)).any(axis=1)
-    return Tensor(np.asarray(hits.mean() if hits.size else 0.0, dtype="float32"))
+    """The share of samples (rows of `input`, [N, C]) whose label ([N, 1]) is among the `k` largest: a float32 Tensor, 0 of none. `correct`
+    and `total` are given how many there are, int32.
+    """
+    from polyreme import dispatch
+    from polyreme.math.creation import full, to_tensor
+    from polyreme.math.elementwise import divide, maximum
+    from polyreme.math.logic import equal
+    from polyreme.math.manipulation import reshape
+    from polyreme.math.search import topk
+
+    scores, labels = (value if isinstance(value, Tensor) else to_tensor(np.asarray(value)) for value in (input, label))
+    best = topk(scores.detach(), k)[1]
+    hits = equal(best, reshape(labels, [-1, 1]).astype(best.dtype)).any(1).astype("int32").sum()
+    rows = full([], scores.shape[0], "int32")
+    for held, count in ((correct, hits), (total, rows)):
+        if held is not None:
+            dispatch.assign(held, count.astype("int32"))
+    return divide(hits.astype("float32"), maximum(rows, full([], 1, "int32")).astype("float32"))
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.

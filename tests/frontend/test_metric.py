@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import polyreme as paddle
 from polyreme import metric
 from polyreme.tensor import Tensor
 
@@ -49,3 +50,33 @@ def test_the_area_under_the_curve_is_the_share_of_pairs_in_order():
     assert auc.accumulate() == pytest.approx(float(np.mean((pairs > 0) + 0.5 * (pairs == 0))), abs=2e-3)
     with pytest.raises(ValueError, match=r"probabilities in \[0, 1\]"):
         auc.update(np.array([[0.0, 1.5]]), np.array([[1]]))
+
+
+def test_accuracy_is_that_of_the_largest_as_topk_has_them() -> None:
+    # Under Paddle 3.3.1: nan counts as the largest.
+    scores = paddle.to_tensor(np.array([[0.1, 0.9, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [np.nan, 0.1, 0.2]], "float32"))
+    for labels, expected in (([1, 0, 1, 0], (0.75, 1.0, 1.0)), ([2, 1, 2, 1], (0.25, 0.5, 1.0)), ([1, 1, 1, 2], (0.25, 1.0, 1.0))):
+        held = paddle.to_tensor(labels).unsqueeze(1)
+        assert tuple(float(metric.accuracy(scores, held, k=k)) for k in (1, 2, 3)) == expected
+    correct, total = paddle.zeros([1], "int32"), paddle.zeros([1], "int32")
+    assert float(metric.accuracy(scores, held, correct=correct, total=total)) == 0.25
+    assert (int(correct), int(total), correct.shape) == (1, 4, [])
+    assert float(metric.accuracy(paddle.zeros([0, 3]), paddle.zeros([0, 1], "int64"))) == 0.0
+
+
+def test_accuracy_in_a_compiled_step_and_a_program() -> None:
+    step = paddle.jit.to_static(lambda x, y: metric.accuracy(x, y, k=2), full_graph=True)
+    rng = np.random.default_rng(3)
+    batches = [(rng.standard_normal((rows, 5)).astype("float32"), rng.integers(0, 5, (rows, 1))) for rows in (4, 4, 7)]
+    expected = [float(metric.accuracy(paddle.to_tensor(x), paddle.to_tensor(y), k=2)) for x, y in batches]
+    assert [float(step(paddle.to_tensor(x), paddle.to_tensor(y))) for x, y in batches] == expected
+    paddle.enable_static()
+    try:
+        with paddle.static.program_guard(main := paddle.static.Program(), paddle.static.Program()):
+            x = paddle.static.data("x", [None, 5], "float32")
+            y = paddle.static.data("y", [None, 1], "int64")
+            share = metric.accuracy(x, y, k=2)
+        run = paddle.static.Executor().run
+        assert [float(run(main, feed={"x": a, "y": b}, fetch_list=[share])[0]) for a, b in batches] == expected
+    finally:
+        paddle.disable_static()

@@ -143,6 +143,7 @@ TRUSTED = (
     "polyreme.vision.ops",
     "polyreme.boxes",
     "polyreme.linalg",
+    "polyreme.metric",
     "polyreme.sizes",
     "polyreme.dtypes",
     "polyreme.utils.structures",
