@@ -2,7 +2,8 @@
 
 from polyreme.incubate import checkpoint, optimizer
 from polyreme.names import listed
+from polyreme.optimizer.lookahead import LookAhead
 
-__all__ = ["checkpoint", "optimizer"]
+__all__ = ["LookAhead", "checkpoint", "optimizer"]
 
 __dir__ = listed(__name__)

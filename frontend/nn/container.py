@@ -9,7 +9,7 @@ from typing import Any
 from polyreme.nn.layer import Layer
 from polyreme.parameter import Parameter
 
-__all__ = ["LayerDict", "LayerList", "ParameterList", "Sequential"]
+__all__ = ["LayerDict", "LayerList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 class Sequential(Layer):
@@ -154,6 +154,38 @@ class LayerDict(Layer):
         pairs = sublayers.items() if isinstance(sublayers, (Mapping, LayerDict)) else sublayers
         for name, layer in pairs:
             self.add_sublayer(name, layer)
+
+
+class ParameterDict(Layer):
+    """Parameters by name, for `forward` of the layer that holds them."""
+
+    def __init__(self, parameters: Any = None):
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parameters[key]
+
+    def __setitem__(self, key: str, param: Parameter) -> None:
+        self.add_parameter(key, param)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def update(self, parameters: Any) -> None:
+        """Add the parameters of a dict or of (name, parameter) pairs."""
+        if not isinstance(parameters, Iterable):
+            raise TypeError(f"expected a dict, or (name, parameter) pairs, but got {type(parameters).__name__}")
+        if isinstance(parameters, ParameterDict):
+            parameters = dict(parameters._parameters)
+        for pair in parameters.items() if isinstance(parameters, Mapping) else parameters:
+            if len(pair) != 2:
+                raise ValueError(f"expected pairs of a name and a parameter but got {len(pair)} parts")
+            self.add_parameter(*pair)
 
 
 class ParameterList(Layer):

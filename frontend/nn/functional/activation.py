@@ -18,8 +18,8 @@ from polyreme.math.reduction import max as max_
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax",
-    "maxout", "mish", "prelu",
+    "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid",
+    "log_softmax", "maxout", "mish", "prelu",
     "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softshrink", "softsign", "swiglu", "swish", "tanh", "tanhshrink",
     "thresholded_relu",
 ]  # fmt: skip
@@ -208,6 +208,24 @@ def _soft(cls: Any, x: Tensor, axis: Any, dtype: Any, name: str) -> Tensor:
     if x.ndim == 0:
         return reshape(dispatch.call(cls, reshape(x, [1]), axis=0), [])
     return dispatch.call(cls, x, axis=place)
+
+
+def gumbel_softmax(x: Tensor, temperature: float = 1.0, hard: bool = False, axis: int = -1, name: str | None = None) -> Tensor:
+    """Samples of the Gumbel-softmax distribution along `axis`: softmax((x + noise) / temperature), which is near to one-hot where the
+    temperature is low. `hard` ones are one-hot, with the gradient of the soft ones.
+    """
+    from polyreme.math.creation import arange, uniform
+
+    place = axis_of(axis, tensor_arg(x, "gumbel_softmax").ndim, "gumbel_softmax")
+    drawn = uniform(x.type.shape, x.dtype, 1e-5, 1.0)
+    noise = neg(dispatch.call(ops.Log, neg(dispatch.call(ops.Log, drawn))))
+    soft = softmax(divide(add(x, noise), number_like(x, number_of(temperature))), place)
+    if not hard:
+        return soft
+    largest = soft.detach().argmax(place, keepdim=True)
+    places = reshape(arange(x.shape[place]), [-1 if a == place else 1 for a in range(x.ndim)])
+    chosen = cast_to(largest == places, x.type.dtype)
+    return add(chosen, subtract(soft, soft.detach()))  # no digit of the ones is lost
 
 
 def maxout(x: Tensor, groups: int, axis: int = 1, name: str | None = None) -> Tensor:
