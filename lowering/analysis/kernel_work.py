@@ -29,7 +29,7 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type, VectorType, f32, i32, index
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.analysis.footprints import Place, Spans, Unknown, bytes_of, lines_together, moved, spans_of, union
-from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, together, traffic_cycles, work_of_function
+from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, rates_of, with_traffic, work_of_function
 from polyreme.lowering.machines.functions import CUT_OPERATIONS, LATENCY, LATENCY_OF_SIMPLE, OPERATIONS
 from polyreme.lowering.machines.instructions import WIDEST_BYTES
 from polyreme.lowering.machines.memory import L1_WAY_BYTES
@@ -193,7 +193,7 @@ def work_of(func: Func, target: Target) -> KernelWork:
     first, second, third = (max(missed[i:]) for i in range(len(missed)))
     crowded = sum(part.missed[0] for part in touched.values() if part.crowded) if missed[0] else 0.0
     traffic = Traffic(first - second, second - third, third, crowded)
-    cycles = rates_of(target).call_cycles + together(root.cycles(target), traffic_cycles(traffic, target), target)
+    cycles = rates_of(target).call_cycles + with_traffic(root.cycles(target), traffic, target)
     return KernelWork(root.total(), traffic, cycles)
 
 

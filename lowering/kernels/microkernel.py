@@ -25,6 +25,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, VectorType, element_type, f32
 from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.machines.memory import FOLLOWED_LOADS
 from polyreme.lowering.machines.targets import Target
 
 Read = Callable[[int, Index], Value]
@@ -491,7 +492,7 @@ def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
 def streamed_cycles(rows: int, vectors: int) -> float:
     """The estimated cycles of a step whose lines of B come from L2; more if a round has more loads than the hardware prefetcher can follow.
     """
-    return max(step_cycles(rows, vectors), vectors * (1.7 if vectors * UNROLL < 32 else 2.3)) + 0.03 * vectors
+    return max(step_cycles(rows, vectors), vectors * (1.7 if vectors * UNROLL < FOLLOWED_LOADS else 2.3)) + 0.03 * vectors
 
 
 @lru_cache(maxsize=4096)

@@ -16,8 +16,14 @@ from polyreme.ir.python.records import dataclass
 class Rates:
     """What a core does in a cycle beside multiply-adds, as `cost.py` asks: whole vectors that are loaded, stored, and shuffled by other
     lanes; single `places` that gathers read; bytes from L2, and bytes of lines that drive each other out of L1 (`crowded`). A row of a tile
-    register is multiplied in `tile_row_cycles`. Of computing and moving bytes at the same time, so much of the shorter one shows. About so
-    many operations are `in_flight` at a time. A kernel that does nothing takes `call_cycles`.
+    register is multiplied in `tile_row_cycles`. Of computing and moving bytes at the same time, so much of the shorter one shows
+    (`l2_shows` of bytes from L2). About so many operations are `in_flight` at a time. A kernel that does nothing takes `call_cycles`; a
+    product begins with another panel in `start_cycles`.
+
+    Of a matrix that a product reads where it stands, in pieces of rows that are apart, such parts of the time for bytes from L2 and L3 show
+    more. Rows that drive each other out of L2 are waited for, each piece so many `conflict_cycles`. Panels are packed with
+    `pack_bytes_per_cycle`; `copy_bytes_per_cycle` show where that goes beside multiply-adds. The machine follows so many `streams` of
+    results by itself.
     """
 
     loads: float = 2
@@ -28,8 +34,16 @@ class Rates:
     crowded_bytes_per_cycle: float = 8
     in_flight: float = 180
     tile_row_cycles: float = 1.45
+    l2_shows: float = 0.3
     overlap_shows: float = 0.3
     call_cycles: float = 60
+    start_cycles: float = 200
+    apart_l2_shows: float = 0.0
+    apart_l3_shows: float = 0.0
+    conflict_cycles: float = 90.0
+    pack_bytes_per_cycle: float = 14.0
+    copy_bytes_per_cycle: float = 40.0
+    streams: int = 4
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,7 @@ ZEN_4 = Core(
     half_width_vectors=True,
     separate_l3=True,
     hardware_prefetch=True,
+    rates=Rates(loads=1, l2_shows=0.05, copy_bytes_per_cycle=32.0),
 )
 # Intel's add and multiply on the same ports, and of tiles that are equal otherwise those with fewer loads win. The hardware prefetcher
 # stops at a page, so memory is read best in eight streams.
@@ -93,6 +108,7 @@ SKYLAKE = Core(
     hardware_prefetch=True,
     memory_streams=8,
     load_cycles=0.01,
+    rates=Rates(apart_l2_shows=0.1, apart_l3_shows=0.7),
 )
 # The facts of Sapphire Rapids; those of the others are taken for the same.
 ICE_LAKE = replace(SKYLAKE, name="Ice Lake server", processors=("icelake-server",))

@@ -14,6 +14,7 @@ from polyreme.lowering.machines.cores import Rates, core_named
 from polyreme.lowering.machines.functions import OPERATIONS, POLYNOMIALS
 from polyreme.lowering.machines.instructions import WIDEST_BYTES
 from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.tasks import PIECES
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +100,24 @@ def busy_cycles(work: Work, target: Target) -> float:
 
 def traffic_cycles(traffic: Traffic, target: Target) -> float:
     """Cycles of bringing bytes to L1, with nothing else to do: caches work at the same time, and the busiest one decides."""
+    return max(_near_and_far(traffic, target))
+
+
+def with_traffic(busy: float, traffic: Traffic, target: Target) -> float:
+    """Cycles of computing and moving bytes to L1 at the same time: a part of what is shorter shows."""
     rates = rates_of(target)
-    near, far = traffic.l2 / rates.l2_bytes_per_cycle, traffic.l3 / target.l3_bytes_per_cycle
-    return max(near, far, traffic.memory / target.memory_bytes_per_cycle, traffic.crowded / rates.crowded_bytes_per_cycle)
+    near, far = _near_and_far(traffic, target)
+    return max(busy, near, far) + max(rates.l2_shows * min(busy, near), rates.overlap_shows * min(busy, far))
 
 
-def together(busy: float, moving: float, target: Target) -> float:
-    """Cycles of computing and moving bytes at the same time: a part of the shorter one shows."""
-    return max(busy, moving) + rates_of(target).overlap_shows * min(busy, moving)
+def _near_and_far(traffic: Traffic, target: Target) -> tuple[float, float]:
+    """Cycles of L2, and of what is behind it or as slow."""
+    rates = rates_of(target)
+    far = traffic.l3 / target.l3_bytes_per_cycle, traffic.memory / target.memory_bytes_per_cycle
+    return traffic.l2 / rates.l2_bytes_per_cycle, max(*far, traffic.crowded / rates.crowded_bytes_per_cycle)
+
+
+def rows_that_hide_packing(target: Target) -> int:
+    """Rows that are multiplied by a panel for so long that packing it before takes a small part of that, as one piece of `PIECES` is."""
+    cycles = PIECES * target.vector_bytes / rates_of(target).pack_bytes_per_cycle
+    return int(cycles * target.multiply_adds)

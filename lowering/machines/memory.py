@@ -20,3 +20,9 @@ STACK_BYTES = 1 << 20
 PAGE_BYTES, PREFETCHED_LOADS = 4096, 16
 # Bytes that the second-level TLB reaches with such pages.
 TLB_REACH_BYTES = 6 << 20
+# How far ahead lines are prefetched that come from memory: in bytes of what is read from front to back, and in cycles of computing.
+PREFETCH_BYTES, PREFETCH_CYCLES = 4096, 1000
+# Loads of a round of a loop, each from a place of its own that moves on, which the hardware prefetcher follows.
+FOLLOWED_LOADS = 32
+# Of L3, which other threads and programs use too, 1 / this is where a core still finds what it left there.
+L3_SHARE = 4

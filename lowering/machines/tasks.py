@@ -18,6 +18,8 @@ TILES_OF_TASK = 8
 ENOUGH_ITERATIONS = 64
 # Iterations of fewer cycles, in kernels of free sizes, are done so many at a time: what they compute of the sizes is then computed once.
 CHEAP_CYCLES, ITERATIONS_TOGETHER = 500, 8
+# Bytes that a task has on its stack at most: threads of programs that call a library may have small ones.
+TASK_STACK_BYTES = 320 << 10
 # Tasks of a thread, where each costs something: with several, one that is slow makes fewer of them.
 TASKS_OF_THREAD = 4
 # Tasks at most that have memory of their own, where their number is known at run time only.

@@ -14,7 +14,8 @@ from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32, i32
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
-from polyreme.lowering.kernels.gemm.contract_schedule import ContractSchedule, schedule_product
+from polyreme.lowering.kernels.gemm.contract_schedule import schedule_product
+from polyreme.lowering.kernels.gemm.product_schedule import ContractSchedule
 from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Request

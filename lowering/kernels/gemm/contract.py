@@ -22,19 +22,18 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, floordiv, maximum, product
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.gemm.contract_schedule import (
+from polyreme.lowering.kernels.gemm.contract_schedule import fit_product, rank_schedules, schedule_product
+from polyreme.lowering.kernels.gemm.double_buffered import DoubleBufferKernel, DoubleBufferPlan
+from polyreme.lowering.kernels.gemm.product_amx import BlockTile
+from polyreme.lowering.kernels.gemm.product_schedule import (
     BufferedTasks,
     ContractSchedule,
     DotTasks,
     TileTasks,
-    fit_product,
     other_rows,
     panels_for,
     rows_that_meet_b,
-    schedule_product,
 )
-from polyreme.lowering.kernels.gemm.double_buffered import DoubleBufferKernel, DoubleBufferPlan
-from polyreme.lowering.kernels.gemm.product_amx import BlockTile
 from polyreme.lowering.kernels.gemm.product_tile import Blocks, ProductKernel, Tile
 from polyreme.lowering.kernels.join_pixels import join_pixels
 from polyreme.lowering.kernels.microkernel import Axis, join_axes, rank_tiles, tile_heights, tile_rows
@@ -305,8 +304,9 @@ class ProductBuilder:
 
 
 def other_products(found: Product) -> Iterator[ContractSchedule]:
-    """Other tiles of a product of known sizes, the one that is thought to be the fastest first."""
-    own = schedule_product(found)
+    """Other candidates of a product, then by other tiles; of known sizes, the one that is thought to be the fastest first."""
+    own, *others = rank_schedules(found)
+    yield from others
     if own.tile is None or own.amx or not all(isinstance(d, int) for d in found.problem.sizes.values()):
         return
     for tile in rank_tiles(typical(found.m), typical(found.n), typical(found.k), found.problem.registers):

@@ -1,181 +1,46 @@
-"""How a matrix product is computed by register tiles: all that is chosen, before a kernel is written."""
+"""How a matrix product is computed by register tiles: all that is chosen, before a kernel is written.
+
+B may be packed ahead, packed by each task, packed while it is multiplied, or read where it stands, by tiles of several sizes, whose rows
+and steps are cut in several ways. `product_estimate.py` tells what each candidate takes; the one that takes the least is chosen.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd
+from functools import cached_property
 from typing import Any
 
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv
 from polyreme.ir.dims import product as product_of
-from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.estimates import ASSUMED
 from polyreme.lowering.kernels.amx_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
-from polyreme.lowering.kernels.gemm.double_buffered import (
-    L2_SHARE_OF_LEFT,
-    L2_SHARE_OF_SUMS,
-    DoubleBufferPlan,
-    is_packed_at_once,
-    plan_double_buffer,
+from polyreme.lowering.kernels.gemm.double_buffered import can_buffer, depths_of_buffer
+from polyreme.lowering.kernels.gemm.product_estimate import ProductEstimate
+from polyreme.lowering.kernels.gemm.product_schedule import (
+    LOCAL,
+    PACKED,
+    BufferedTasks,
+    ContractSchedule,
+    DotTasks,
+    TileTasks,
+    other_rows,
+    rows_that_meet_b,
+    sizes_of,
 )
-from polyreme.lowering.kernels.gemm.product_tile import PLAIN_FORM, TileForm
-from polyreme.lowering.kernels.microkernel import UNROLL, choose_tile, rank_tiles, step_cycles, streams_of_row, vectors_of_row
+from polyreme.lowering.kernels.gemm.product_tile import TileForm
+from polyreme.lowering.kernels.microkernel import UNROLL, rank_tiles, step_cycles, streams_of_row, vectors_of_row
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import Product, typical
-from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
-from polyreme.lowering.machines.memory import FAST_L3_BYTES, L2_WAYS, PAGE_BYTES
-from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECE_CYCLES, PIECES
+from polyreme.lowering.kernels.schedule import ScheduleError
+from polyreme.lowering.machines.cost import rates_of, rows_that_hide_packing
+from polyreme.lowering.machines.memory import FOLLOWED_LOADS, PAGE_BYTES
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TASK_STACK_BYTES
 
-# With fewer rows B is not packed at run time: if its lanes are contiguous; if also a panel of it stays in L2 unpacked; if lanes run over
-# the contracted axis; if the packed form is kept between runs.
-MIN_ROWS_TO_PACK, MIN_ROWS_TO_PACK_L2_PANEL, MIN_ROWS_TO_PACK_DOTS, MIN_ROWS_TO_PACK_ONCE = 48, 130, 32, 16
-# The same if lanes are contiguous and L3 is slow: for a B larger than half of L2, which tasks that pack prefetch, and for a smaller one.
-MIN_ROWS_TO_PACK_BEYOND_L2, MIN_ROWS_TO_PACK_L2_RESIDENT = 8, 96
-# A task has its panel on the stack, and threads of programs that call a library may have small ones.
-MOST_PANEL_BYTES = 256 << 10
-# With fewer rows the contracted axis is not cut into blocks.
-MIN_ROWS_FOR_K_BLOCKS = 32
-# If L3 is slow, a task packs B in blocks of 1 / this of L1. Whole panels would go to L2, and evict what was prefetched there.
-L1_SHARE_OF_BLOCK = 3
-# Vectors of such a block, if the lanes are a whole number of such panels or more than so many of them. Wider ones read longer pieces of B's
-# rows, which the hardware prefetcher follows.
-L1_BLOCK_VECTORS, MIN_PANELS_TO_NARROW = 4, 4
-# The same with 16 registers.
-L1_BLOCK_VECTORS_OF_16_REGISTERS = 3
-# With fewer rows for each panel a task does not pack the panels for itself.
-MIN_ROWS_TO_PACK_PER_TASK = 48
-# The tile where lanes run over the contracted axis.
-ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
-# Rows of a task if the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
-ROWS_OF_BLOCKS = 128
-# If L3 is slow, pieces of A's rows that fit into 1 / this of L2 stay there while all panels pass. Pieces of fewer rows do not pay.
-L2_SHARE_OF_ROWS, MIN_RESIDENT_ROWS = 3, 64
-# The rows of a tile and of the next one are prefetched from L2 if they take at most 1 / this of L1.
-L1_SHARE_OF_TILES = 4
-# Rows of a task that makes all lanes of its rows. With fewer, panels are read from L2 too often; with more, results are evicted half made.
-ROWS_OF_TASK = 192
-# Bounds of the same if all panels fit into 1 / this of L2 and L3 is slow: fewer rows, so that A stays in L2 while every panel passes.
-L2_SHARE_OF_PANELS, MIN_ROWS_OF_TASK, MAX_ROWS_OF_TASK = 4, 24, 56
-# The order of panels is reversed in every other call for up to so many rows, if the panels are at most so many times L2.
-MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
-# One row does not prefetch B if a thread's share of it is at most so many times L2: most of it is resident.
-L2_SLACK = 1.25
-
-# An epilogue that reads more than so many times L2 where it writes its results, which takes this part of the products' time at least, goes
-# so many rows at a time through all panels that fit into 5 / 8 of L2: the lines of such rows are so few streams that the machine prefetches
-# them itself. A step of training reads weights and their averages so while it updates them.
-MEMORY_OF_RESULTS, SHARE_OF_MEMORY, ROWS_OF_STREAMS, PANELS_BESIDE_STREAMS = 2, 1 / 4, 4, 5 / 8
-
-PACKED, LOCAL = "packed", "packed by each task"
-
-
-@dataclass(frozen=True)
-class TileTasks(Schedule, kind="tiles"):
-    """Tasks of tiles: B is read from `panels`, "packed" before or "packed by each task" for itself, or in place where that is "".
-
-    Steps are taken in blocks of so many `steps`, between which sums wait in scratch memory (None: all at once). `order` says what a task
-    is: one panel and a piece of the rows, with neighbouring tasks on one panel ("panels") or on one piece ("pieces"), or all panels one
-    after the other for a piece ("rows"). A piece has so many `rows` (None: all). As many tasks as `grain` are worth a thread. With
-    `alternates` every other call takes the panels from the last one on, with `prefetch_rows` those of A are prefetched for the first panel.
-    """
-
-    panels: str = ""
-    steps: int | None = None
-    rows: int | None = None
-    order: str = "panels"
-    across: int | None = None
-    grain: int = 1
-    alternates: bool = False
-    prefetch_rows: bool = False
-
-    @property
-    def local(self) -> bool:
-        """Whether each task packs its panels for itself."""
-        return self.panels == LOCAL
-
-
-@dataclass(frozen=True)
-class BufferedTasks(Schedule, kind="double_buffered"):
-    """Tasks that pack the next block of a panel, of so many `steps`, while they multiply by this one, with so many `rows` each (None: all).
-
-    What is left of the lanes beside full panels is computed by tiles, as `rest` says. With several blocks a task has at most so many
-    `panels`, whose sums wait. With `prefetch_rows` the rows of A are prefetched, too.
-    """
-
-    steps: int
-    rows: int | None = None
-    panels: int | None = None
-    grain: int = 1
-    rest: TileTasks | None = None
-    prefetch_rows: bool = False
-
-
-@dataclass(frozen=True)
-class DotTasks(Schedule, kind="dots"):
-    """Tasks of dot products, with lanes along the letter `along`: tiles of `rows` and `columns`. As many as `grain` are worth a thread."""
-
-    along: str
-    rows: int
-    columns: int
-    grain: int = 1
-
-
-@dataclass(frozen=True)
-class ContractSchedule(Schedule, kind="gemm"):
-    """How one product of `sizes` (rows, steps, lanes) is computed: by tiles of `tile` rows and vectors (None: by dot products alone), which
-    cover an unknown number of rows with about as many each if `evenly`; tiles are blocks of tile registers if `amx`, and each vector of a
-    row has a panel of its own if `streams`. Vectors have so many `lanes`.
-
-    B is `packed`, or read where it stands (`in_place`); both, where it shows at run time only that there are too few rows for packing:
-    fewer than `packed_from_rows`. `form` is how tiles are written. With `rows_by_size` the rows of a tile are along one of two letters of
-    unknown size, that of which there are more at run time.
-    """
-
-    sizes: str
-    tile: tuple[int, int] | None = None
-    lanes: int = 1
-    evenly: bool = False
-    amx: bool = False
-    streams: bool = False
-    packed: TileTasks | BufferedTasks | None = None
-    in_place: TileTasks | DotTasks | None = None
-    packed_from_rows: int | None = None
-    form: TileForm = PLAIN_FORM
-    rows_by_size: bool = False
-
-
-def sizes_of(product: Product) -> str:
-    """Rows, steps and lanes, as a schedule says them."""
-    return f"{product.m}x{product.k}x{product.n}"
-
-
-def panels_for(product: Product, schedule: ContractSchedule) -> Panels:
-    """How B lies where it is packed."""
-    p = product.problem
-    outer = tuple(c for c in product.outer if p.right.stride(c) != 0)
-    width = product.lanes * (1 if schedule.streams or schedule.tile is None else schedule.tile[1])
-    return Panels(outer, tuple(p.contracted), product.lane, width, p.sizes)
-
-
-def other_rows(product: Product) -> Product | None:
-    """The same product with its rows along another letter, where both have an unknown size, are apart in A, and meet all of B; else None.
-
-    So lie the words of sentences that a recurrent layer takes word by word: of one sentence each tile would have one row.
-    """
-    p = product.problem
-    others = [c for c in p.rows if c not in product.rows and p.size(c) != 1]
-    if len(product.rows) != 1 or len(others) != 1 or any(isinstance(p.size(c), int) for c in (*product.rows, *others)):
-        return None
-    return Product(p, product.lane, row=others[0])
-
-
-def rows_that_meet_b(product: Product) -> Dim:
-    """Rows that meet each element of B."""
-    p = product.problem
-    return product_of([product.m, *(p.size(c) for c in product.outer if p.right.stride(c) == 0)])
+# How B is read: packed ahead, by each task, or while it is multiplied; where it stands, by tiles or by dot products.
+AHEAD, EACH, BUFFERED, PLACE, DOTS = "ahead", "each", "buffered", "place", "dots"
 
 
 def tile_form(product: Product, panels: Panels | None, evenly: bool = False) -> TileForm:
@@ -186,22 +51,29 @@ def tile_form(product: Product, panels: Panels | None, evenly: bool = False) -> 
     if product.m == 1 and panels is not None and isinstance(panels.depth, int) and not target.hardware_prefetch:
         each = (p.dtype if p.word_letter is not None else element_type(p.right.source.type)).bytes
         if typical(panels.elements) * each > target.caches[1]:
-            over = int(L2_SLACK * target.caches[1])
+            over = target.caches[1]
     even = not isinstance(product.m, int) and not evenly and size > target.caches[1]
     return TileForm(target.half_width_vectors and p.word_letter is None, over, even)
 
 
 def schedule_product(found: Product, tile: tuple[int, int] | None = None, evenly: bool = False) -> ContractSchedule:
-    """The schedule of a product, with this tile if one is given."""
-    choices = _ProductChoices(found)
-    if tile is not None:
-        choices.take(tile, evenly)
-    return choices.schedule()
+    """The schedule of a product that is estimated to take the fewest cycles, with this tile if one is given."""
+    return rank_schedules(found, tile, evenly)[0]
+
+
+def rank_schedules(found: Product, tile: tuple[int, int] | None = None, evenly: bool = False) -> list[ContractSchedule]:
+    """The candidates, those with the fewest estimated cycles first, and simple ones first when they tie."""
+    candidates = list(dict.fromkeys(_Candidates(found, tile, evenly).all()))
+    if len(candidates) == 1:
+        return candidates
+    estimate = ProductEstimate(found)
+    cycles = {schedule: estimate.cycles(schedule) for schedule in candidates}
+    return sorted(candidates, key=lambda schedule: cycles[schedule])
 
 
 def fit_product(found: Product, schedule: ContractSchedule) -> None:
-    """`ScheduleError` unless a product can be computed as this schedule says. It may have another tile, and cut the rows in another way,
-    than `schedule_product` chooses; the rest follows from the product, the machine and the tile.
+    """`ScheduleError` unless it is one of the candidates of a product, with any tile; its rows may be cut in another way. The rest follows
+    from the product, the machine and the tile.
     """
     registers = found.problem.registers
     if schedule.sizes != sizes_of(found):
@@ -209,13 +81,22 @@ def fit_product(found: Product, schedule: ContractSchedule) -> None:
     rows, vectors = schedule.tile or (1, 1)
     if not (rows >= 1 and vectors >= 1 and rows * vectors <= registers.count):
         raise ScheduleError(f"expected a tile that {registers.count} vector registers hold but got tile = {rows}x{vectors}")
-    own = schedule_product(found)
-    is_own = (schedule.tile, schedule.evenly) == (own.tile, own.evenly)
-    follows = own if is_own else schedule_product(found, schedule.tile, schedule.evenly)
-    tasks = {name: _with_rows_of(getattr(follows, name), getattr(schedule, name), found) for name in ("packed", "in_place")}
-    expected = replace(follows, form=schedule.form, **tasks)
-    if schedule != expected:
-        raise ScheduleError(f"expected a schedule like {expected} for this product and machine but got {schedule}")
+    own = rank_schedules(found)
+    follows = own if schedule.tile is None or (schedule.tile, schedule.evenly) == (own[0].tile, own[0].evenly) else []
+    follows = follows + (rank_schedules(found, schedule.tile, schedule.evenly) if schedule.tile is not None else [])
+    if not any(schedule == _as_given(one, schedule, found) for one in follows):
+        alike = [one for one in follows if _kind(one) == _kind(schedule)] or follows
+        raise ScheduleError(f"expected a schedule like {alike[0]} for this product and machine but got {schedule}")
+
+
+def _kind(schedule: ContractSchedule) -> Any:
+    return schedule.tile, *((type(tasks), getattr(tasks, "panels", None)) for tasks in (schedule.packed, schedule.in_place))
+
+
+def _as_given(follows: ContractSchedule, given: ContractSchedule, found: Product) -> ContractSchedule:
+    """A candidate with what may be chosen freely of a schedule that is given."""
+    tasks = {name: _with_rows_of(getattr(follows, name), getattr(given, name), found) for name in ("packed", "in_place")}
+    return replace(follows, form=given.form, **tasks)
 
 
 def _with_rows_of(follows: Any, given: Any, found: Product) -> Any:
@@ -232,101 +113,125 @@ def _with_rows_of(follows: Any, given: Any, found: Product) -> Any:
     return replace(follows, grain=given.grain, rows=given.rows, order=given.order, prefetch_rows=given.prefetch_rows and is_cut)
 
 
-class _ProductChoices:
-    """The choices, in the order in which they need each other."""
+class _Candidates:
+    """The candidates of a product: how B is read, for each of these the tile, for each of those how the rows and the steps are cut. With a
+    `tile` all have this one.
+    """
 
-    def __init__(self, product: Product):
-        self.product, self.p = product, product.problem
+    def __init__(self, product: Product, tile: tuple[int, int] | None, evenly: bool):
+        self.product, self.p, self.target = product, product.problem, product.problem.request.target
         self.lane, self.lanes, self.outer = product.lane, product.lanes, product.outer
         self.m, self.n, self.k = product.m, product.n, product.k
-        self.tile = choose_tile(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
-        self.evenly = False
-        self.in_blocks = False
-        self.in_streams = False
-        transposes = self._transposes()
-        self.transposes_panels = transposes and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
-        # How B is packed while it is multiplied, if it is.
-        self.double_buffer = plan_double_buffer(product, self._l3_is_slow) if self._pays_to_pack else None
-        if self._streams_results:
-            self.double_buffer = None
-            ranked = rank_tiles(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
-            self.tile = next((tile for tile in ranked if tile[0] == ROWS_OF_STREAMS), self.tile)
-        elif self.double_buffer is not None:
-            self.tile = self.double_buffer.tile
-        elif self.transposes_panels:
-            # Narrow, so that B's rows to transpose are few pages at a time; tall, since B is read from L2 once for each tile.
-            self.tile = self.p.registers.accumulators // 2, 2
-        elif transposes and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
-            # Narrow panels transpose as fast, and these divide the lanes evenly.
-            ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
-            self.tile = next(tile for tile in ranked if tile[1] == 2)
-        elif self._packs_l1_blocks and (
-            self.n % (self._block_vectors * self.lanes) == 0 or self.n > MIN_PANELS_TO_NARROW * self._block_vectors * self.lanes
-        ):
-            ranked = rank_tiles(self.m, self.n, self.k, self.p.registers)
-            self.tile = next((tile for tile in ranked if tile[1] == self._block_vectors), self.tile)
-        elif (rows := self._rows_of_block()) is not None:
-            self.tile = rows, VECTORS
-            self.in_blocks = True
-        elif self.m == 1 and self._is_constant and isinstance(self.n, int):
-            vectors = -(-self.n // self.lanes)
-            self.in_streams = self._comes_in_streams()
-            self.tile = 1, streams_of_row(vectors, self.p.request.target.memory_streams) if self.in_streams else vectors_of_row(vectors)
+        self.given, self.evenly = tile, evenly
+        self.is_known_size = all(isinstance(size, int) for size in (self.m, self.n, self.k))
 
-    def take(self, tile: tuple[int, int], evenly: bool) -> None:
-        """Another tile, in whose panels B is packed while it is multiplied only if there are whole tiles."""
-        self.tile, self.evenly = tile, evenly
-        if self.double_buffer is not None:
-            is_whole = typical(self.m) >= tile[0] and typical(self.n) >= tile[1] * self.lanes
-            self.double_buffer = replace(self.double_buffer, tile=tile) if is_whole else None
-
-    def schedule(self) -> ContractSchedule:
+    def all(self) -> Iterator[ContractSchedule]:
+        """Those of each way to read B."""
         p = self.p
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
         # B may be read where it stands: along its lanes, or else along a contracted letter.
         may_stay = not self._is_constant and p.word_letter is None and (self._is_unit or (dot is not None and self.lanes > 1))
-        reuse, least = self._reuse, self._min_rows_to_pack
-        few = may_stay and isinstance(reuse, int) and reuse < least
-        threshold = least if may_stay and not isinstance(reuse, int) else None
-        packed, form = (None, self._form(None)) if few else self._packed(threshold is not None)
-        in_place: TileTasks | DotTasks | None = None
-        if few or threshold is not None:
-            in_place = self._tile_tasks(None, False) if self._is_unit or dot is None else self._dot_tasks(dot)
-        tile = None if packed is None and isinstance(in_place, DotTasks) else self.tile
+        place = PLACE if self._is_unit or dot is None else DOTS
+        if may_stay and not isinstance(rows_that_meet_b(self.product), int):
+            yield self._by_rows(place, dot)
+            return
+        sources = [AHEAD] if self._is_known else [AHEAD, *self._sources_of_tasks()]
+        for source in [place, *sources] if may_stay else sources:
+            yield from self._of_source(source, dot)
+
+    def _by_rows(self, place: str, dot: str | None) -> ContractSchedule:
+        """B packed ahead for enough of an unknown number of rows, and in place for fewer; in place alone if no number is enough."""
+        packed, stays = next(self._of_source(AHEAD, dot)), next(self._of_source(place, dot))
+
+        def gains(rows: int) -> bool:
+            estimate = ProductEstimate(self.product, rows)
+            return estimate.cycles(packed) < estimate.cycles(stays)
+
+        powers = (1 << i for i in range((PIECES * ASSUMED.size).bit_length()))
+        most = next((rows for rows in powers if gains(rows)), None)
+        if most is None:
+            return stays
+        least = most // 2
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (least, middle) if gains(middle) else (middle, most)
+        return replace(packed, in_place=stays.in_place, packed_from_rows=most)
+
+    def _sources_of_tasks(self) -> Iterator[str]:
+        """How tasks may pack B for themselves: into memory of their own, so that B is read once, and never written back."""
+        if self.p.is_narrow or not isinstance(self.m, int) or not isinstance(self.k, int):
+            return
+        yield EACH
+        if can_buffer(self.product):
+            yield BUFFERED
+
+    def _of_source(self, source: str, dot: str | None) -> Iterator[ContractSchedule]:
+        if source == DOTS and dot is not None:
+            for dots in self._dot_tasks(dot):
+                yield self._schedule(None, None, dots)
+            return
+        for tile in self._tiles(source):
+            for tasks in self._tasks(source, tile):
+                if source == PLACE and isinstance(tasks, TileTasks):
+                    yield self._schedule(tile, None, tasks)
+                else:
+                    yield self._schedule(tile, tasks, None)
+
+    def _schedule(
+        self, tile: tuple[int, int] | None, packed: TileTasks | BufferedTasks | None, in_place: TileTasks | DotTasks | None
+    ) -> ContractSchedule:
         by_size = isinstance(packed, TileTasks) and not packed.local and other_rows(self.product) is not None
+        panels = None if packed is None or tile is None else self._panels(tile)
         return ContractSchedule(
             sizes_of(self.product),
             tile,
             self.lanes,
             self.evenly,
-            self.in_blocks,
-            self.in_streams,
+            self._rows_of_block is not None and tile is not None and tile == (self._rows_of_block, VECTORS),
+            self._in_streams and packed is not None,
             packed,
             in_place,
-            threshold,
-            form,
+            None,
+            tile_form(self.product, panels, evenly=self.evenly),
             by_size,
         )
 
-    def _packed(self, may_be_few: bool) -> tuple[TileTasks | BufferedTasks, TileForm]:
+    def _panels(self, tile: tuple[int, int]) -> Panels:
         outer = tuple(c for c in self.outer if self.p.right.stride(c) != 0)
-        width = self.lanes * (1 if self.in_streams else self.tile[1])
-        panels = Panels(outer, tuple(self.p.contracted), self.lane, width, self.p.sizes)
-        local = not may_be_few and self._packs_in_tasks(panels)
-        form = self._form(panels)
-        if local and self.double_buffer is not None:
-            return self._buffered_tasks(self.double_buffer, panels), form
-        return self._tile_tasks(panels, local), form
-
-    def _form(self, panels: Panels | None) -> TileForm:
-        return tile_form(self.product, panels, evenly=self.evenly)
+        width = self.lanes * (1 if self._in_streams else tile[1])
+        return Panels(outer, tuple(self.p.contracted), self.lane, width, self.p.sizes)
 
     # --- the tile
 
+    def _tiles(self, source: str) -> list[tuple[int, int]]:
+        """The tiles that are tried: the best one, and the best ones that are as wide as another reason asks."""
+        if self.given is not None:
+            is_whole = typical(self.m) >= self.given[0] and typical(self.n) >= self.given[1] * self.lanes
+            return [self.given] if source != BUFFERED or is_whole else []
+        ranked = rank_tiles(typical(self.m), typical(self.n), typical(self.k), self.p.registers)
+        if self._rows_of_block is not None:
+            return [(self._rows_of_block, VECTORS)]
+        if self.m == 1 and self._is_constant and isinstance(self.n, int):
+            vectors = -(-self.n // self.lanes)
+            return [(1, streams_of_row(vectors, self.target.memory_streams) if self._in_streams else vectors_of_row(vectors))]
+        found = [ranked[0]]
+        if source in (EACH, BUFFERED):
+            # A panel of few lanes is packed before it is multiplied: others may divide the lanes evenly.
+            found += [next(tile for tile in ranked if tile[1] == vectors) for vectors in dict.fromkeys(v for _, v in ranked)]
+            if source == EACH and not self._is_unit:
+                # B's rows to transpose are few pages at a time, and B is read from L2 once for each tile.
+                found.append((self.p.registers.most_rows(2), 2))
+        if source == AHEAD and self._reads_results:
+            found += [tile for tile in ranked if tile[0] <= rates_of(self.target).streams][:1]
+        if source == BUFFERED:
+            found = [(rows, v) for rows, v in found if typical(self.n) >= v * self.lanes and typical(self.m) >= rows]
+        return list(dict.fromkeys(found))
+
+    @cached_property
     def _rows_of_block(self) -> int | None:
         """Rows of a block for tile registers, where the target has them for a product like this."""
         p = self.p
-        if p.word_letter is None or not target_has_blocks(p.request.target) or not isinstance(self.m, int) or not isinstance(self.n, int):
+        if p.word_letter is None or not target_has_blocks(self.target) or not isinstance(self.m, int) or not isinstance(self.n, int):
             return None
         last = self.product.rows[-1] if self.product.rows else None
         width = VECTORS * self.lanes
@@ -335,316 +240,205 @@ class _ProductChoices:
             return None
         return rows_of_block(self.m)
 
-    def _comes_in_streams(self) -> bool:
+    @cached_property
+    def _in_streams(self) -> bool:
         """Whether one row reads a constant B the fastest in several streams: B exceeds L2, and the panels of vectors are pages apart."""
-        p, target = self.p, self.p.request.target
-        if target.memory_streams == 1 or not isinstance(self.n, int) or not isinstance(self.k, int):
+        p, target = self.p, self.target
+        if self.m != 1 or self.given is not None or not self._is_constant or self._rows_of_block is not None or target.memory_streams == 1:
+            return False
+        if not isinstance(self.n, int) or not isinstance(self.k, int):
             return False
         step = self.lanes * (p.dtype if p.word_letter is not None else element_type(p.right.source.type)).bytes
         return self.k * step >= PAGE_BYTES and -(-self.n // self.lanes) * self.k * step > target.caches[1]
 
-    def _transposes(self) -> bool:
-        """Whether tasks transpose panels of B, of known sizes, that are contiguous along the steps."""
-        letters = self.p.step_letters
-        if self.p.right.stride(self.lane) == 1 or len(letters) != 1 or self.p.right.stride(letters[0]) != 1:
+    @cached_property
+    def _reads_results(self) -> bool:
+        """Whether the epilogue reads arrays where it writes its results, which the machine may follow as streams."""
+        p = self.p
+        simple = self.lanes > 1 and p.word_letter is None and not p.is_narrow and not p.epilogue.pools and p.out[-1] == self.lane
+        if not simple or not self.is_known_size or self.outer or not self.target.hardware_prefetch:
             return False
-        if not isinstance(self.m, int) or not isinstance(self.k, int) or self.m < MIN_ROWS_TO_PACK_PER_TASK or self.lanes == 1:
-            return False
-        return not self._is_known
-
-    @property
-    def _streams_results(self) -> bool:
-        """Whether the epilogue reads much that comes from memory where it writes its results."""
-        p, target = self.p, self.p.request.target
-        if not (isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)) or self.outer or self._is_known:
-            return False
-        if not target.hardware_prefetch or self.lanes == 1 or p.word_letter is not None or p.is_narrow or p.epilogue.pools:
-            return False
-        if p.out[-1] != self.lane or self.m < MIN_ROWS_TO_PACK_L2_PANEL:
-            return False
-        read, written = (sum(element_type(v.type).bytes for v in of) for of in (p.epilogue.residuals, p.epilogue.values))
-        if (read + written) / target.memory_bytes_per_cycle < SHARE_OF_MEMORY * self.k / (self.lanes * target.multiply_adds):
-            return False
-        return read * self.m * self.n > MEMORY_OF_RESULTS * target.caches[1]
-
-    def _panels_in_l2(self) -> int | None:
-        """Panels that stay in L2 beside the streams of results, where these are not all: as many for each piece of the lanes."""
-        if not self._streams_results:
-            return None
-        assert isinstance(self.n, int)
-        width = self.tile[1] * self.lanes
-        panels, room = -(-self.n // width), int(PANELS_BESIDE_STREAMS * self.p.request.target.caches[1])
-        most = max(1, room // (typical(self.k) * width * self.p.dtype.bytes))
-        return None if panels <= most else -(-panels // -(-panels // most))
+        return sum(element_type(v.type).bytes for v in p.epilogue.residuals) * typical(self.m) * typical(self.n) > self.target.caches[1]
 
     # --- where B comes from
 
-    @property
+    @cached_property
     def _is_constant(self) -> bool:
         """Whether B is known at compile time, and packed there."""
         source = self.p.right.source
         return isinstance(source, BlockArgument) and source.index in self.p.request.constant
 
-    @property
+    @cached_property
     def _is_known(self) -> bool:
         """Whether B is packed at compile time, or stays packed between runs."""
         source = self.p.right.source
         return self._is_constant or (isinstance(source, BlockArgument) and source.index in self.p.request.kept)
 
-    @property
+    @cached_property
     def _is_unit(self) -> bool:
         """Whether the lanes of B are neighbours."""
         return self.p.right.stride(self.lane) == 1
 
-    @property
-    def _reuse(self) -> Dim:
-        """Rows that meet each element of B."""
-        return rows_that_meet_b(self.product)
-
-    @property
-    def _packs_l1_blocks(self) -> bool:
-        """Whether tasks pack B, of known sizes, in blocks that stay in L1."""
-        if (
-            self._is_known
-            or not self._packs_small_blocks
-            or not self._is_unit
-            or self.p.word_letter is not None
-            or self.p.is_narrow
-            or self.lanes == 1
-        ):
-            return False
-        return isinstance(self.n, int) and isinstance(self.k, int) and self._pays_to_pack
-
-    @property
-    def _pays_to_pack(self) -> bool:
-        """Whether known rows of A are enough for tasks to pack B, whose lanes are neighbours."""
-        if self._is_known or not isinstance(self.m, int) or not isinstance(self._reuse, int):
-            return False
-        return self._reuse >= self._min_rows_to_pack and (self.m >= MIN_ROWS_TO_PACK_PER_TASK or not self._is_shared)
-
-    @property
-    def _min_rows_to_pack(self) -> int:
-        """From how many rows on B is packed at run time."""
-        source, target = self.p.right.source, self.p.request.target
-        if isinstance(source, BlockArgument) and source.index in self.p.request.kept:
-            return MIN_ROWS_TO_PACK_ONCE
-        if not self._is_unit:
-            return MIN_ROWS_TO_PACK_DOTS
-        if not isinstance(self._reuse, int):
-            return MIN_ROWS_TO_PACK
-        if not self._packs_small_blocks:
-            return MIN_ROWS_TO_PACK_L2_PANEL if self._panel_stays_in_l2() else MIN_ROWS_TO_PACK
-        size = product_of(self.p.size(c) for c in self.p.right_letters)
-        if self._is_shared or not isinstance(size, int):
-            return MIN_ROWS_TO_PACK
-        return MIN_ROWS_TO_PACK_BEYOND_L2 if 2 * size * self.p.dtype.bytes > target.caches[1] else MIN_ROWS_TO_PACK_L2_RESIDENT
-
-    def _panel_stays_in_l2(self) -> bool:
-        """Whether an unpacked panel stays in L2: rows of B that are far apart may share few of its sets."""
-        p = self.p
-        letters = p.step_letters
-        if len(letters) != 1 or not isinstance(self.k, int):
-            return False
-        stride = p.right.stride(letters[0])
-        if not isinstance(stride, int) or self.k * self.tile[1] * self.lanes * p.dtype.bytes > self._panel_budget:
-            return False
-        period = p.request.target.caches[1] // L2_WAYS
-        places = period // gcd(stride * p.dtype.bytes, period)
-        return self.k * 4 <= places * L2_WAYS * 3
-
-    def _packs_in_tasks(self, panels: Panels) -> bool:
-        """Whether each task packs its panels into its own memory, which stays in L2. B is then read once, and never written back."""
-        if self._is_known or self.p.is_narrow or self._streams_results:
-            return False
-        if not isinstance(panels.depth, int) or not isinstance(self.m, int):
-            return False
-        if panels.depth * panels.width * self.p.dtype.bytes > self._panel_budget and len(self.p.step_letters) != 1:
-            return False
-        if self._is_unit and is_packed_at_once(self.product, self._l3_is_slow):
-            return False
-        return self.m >= MIN_ROWS_TO_PACK_PER_TASK or not self._is_shared
-
-    @property
-    def _is_shared(self) -> bool:
-        """Whether B is the same at several places of the outer letters."""
-        return any(self.p.right.stride(c) == 0 for c in self.outer)
-
-    @property
-    def _panel_budget(self) -> int:
-        """Bytes of a panel, or of a block of one, that leave room for rows of A in L2, and on the stack of a task that
-        packs it.
-        """
-        return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES) // (2 if self.transposes_panels else 1)
-
     # --- tasks
 
-    def _buffered_tasks(self, plan: DoubleBufferPlan, panels: Panels) -> BufferedTasks:
-        p, (rows, _) = self.p, self.tile
+    def _tasks(self, source: str, tile: tuple[int, int]) -> Iterator[TileTasks | BufferedTasks]:
+        """How the rows and the steps are cut into tasks."""
+        panels = self._panels(tile)
+        if source == BUFFERED:
+            yield from self._buffered_tasks(tile)
+            return
+        if source == PLACE:
+            yield self._tile_tasks("", tile, None, "panels", self._row_piece(tile, None, False))
+            return
+        local = source == EACH
+        for depth in self._depths(panels, local) if typical(self.m) > tile[0] else (None,):
+            most = None if depth is None else self._most_rows(tile, depth if local else 0)
+            base = self._row_piece(tile, most, local)
+            # A task has memory for its panel, and for the sums that wait between blocks.
+            if local and typical(panels.depth if depth is None else depth) * panels.width * self.p.dtype.bytes > TASK_STACK_BYTES:
+                continue
+            yield self._tile_tasks(LOCAL if local else PACKED, tile, depth, "panels", base)
+            if not local:
+                yield from self._row_orders(tile, panels, depth, most)
+
+    def _row_orders(self, tile: tuple[int, int], panels: Panels, depth: int | None, most: int | None) -> Iterator[TileTasks]:
+        """Tasks that share pieces of the rows, or have all lanes of one."""
+        m, n = self.m, self.n
+        if not isinstance(m, int) or not isinstance(n, int) or not isinstance(panels.elements, int) or n <= panels.width:
+            return
+        touched = m * (typical(self.k) * self._left_bytes + n * self._result_bytes) + panels.elements * self.p.dtype.bytes
+        if touched <= self.target.caches[1]:
+            return
+        count, streams = 2, rates_of(self.target).streams
+        while m >= count * tile[0]:
+            rows = -(-m // (count * tile[0])) * tile[0]
+            if most is None or rows <= most:
+                yield self._tile_tasks(PACKED, tile, depth, "pieces" if count < PIECES else "rows", rows)
+            count *= 2
+        if self._reads_results and tile[0] <= streams and m >= PIECES * tile[0] and depth is None:
+            every = -(-n // panels.width)
+            room = self.target.caches[1] - tile[0] * n * self._result_bytes
+            fitting = max(1, room // max(1, panels.elements * self.p.dtype.bytes // every))
+            across = None if every <= fitting else -(-every // -(-every // fitting))
+            yield self._tile_tasks(PACKED, tile, depth, "rows", tile[0], across)
+
+    def _tile_tasks(
+        self, panels: str, tile: tuple[int, int], depth: int | None, order: str, piece: int | None, across: int | None = None
+    ) -> TileTasks:
+        rows, vectors = tile
+        in_blocks = self._rows_of_block is not None
+        step = step_of_block(rows) if in_blocks else step_cycles(rows, vectors)
+        of_rows = self._row_piece(tile, None if depth is None else self._most_rows(tile, 0), panels == LOCAL) if order == "rows" else piece
+        grain = max(1, int(GRAIN_CYCLES / max(typical(of_rows or self.m) * step / rows * typical(self.k), 1)))
+        alternates = panels == PACKED and order != "rows" and self._alternates(tile)
+        return TileTasks(panels, depth, piece, order, across, grain, alternates, order == "rows" and self._rows_exceed_l2())
+
+    def _buffered_tasks(self, tile: tuple[int, int]) -> Iterator[BufferedTasks]:
+        """Tasks that pack the next block while they multiply."""
+        p, (rows, vectors), cache = self.p, tile, self.target.caches[1]
         assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
-        whole = self.n // panels.width
-        outer = product_of(p.size(c) for c in self.outer)
-        row, most = plan.depth * element_type(p.left.source.type).bytes, None
-        if self._l3_is_slow and self.m * row > p.request.target.caches[1] // L2_SHARE_OF_LEFT:
-            most = max(MIN_RESIDENT_ROWS, p.request.target.caches[1] // L2_SHARE_OF_LEFT // row)
-        piece = self._row_piece(rows, typical(outer) * whole, most, True)
-        if piece is not None and self.m % piece and self.m % piece < rows:
-            piece = None
-        at_once = None
-        if plan.depth < self.k:
-            sums = (piece or self.m) * panels.width * p.dtype.bytes
-            at_once = max(1, p.request.target.caches[1] // L2_SHARE_OF_SUMS // sums)
-        rest = self._tile_tasks(panels, True) if self.n % panels.width else None
-        cycles = step_cycles(*plan.tile) / plan.tile[0] * (piece or self.m) * self.k * max(1, whole // 2)
-        grain = max(1, int(GRAIN_CYCLES / cycles))
-        return BufferedTasks(plan.depth, piece, at_once, grain, rest, self.n == panels.width and self._rows_need_prefetch())
+        width = vectors * self.lanes
+        whole, outer = self.n // width, typical(product_of(p.size(c) for c in self.outer))
+        for depth in depths_of_buffer(self.product, tile):
+            panel, row = 2 * depth * width * p.dtype.bytes, depth * self._left_bytes
+            # All rows that threads do not share, or as many as stay in half of L2.
+            for most in (None, max(rows, (cache - panel) // 2 // row)):
+                piece = self._row_piece(tile, most, True, outer * whole)
+                if piece is not None and self.m % piece and self.m % piece < rows:
+                    continue
+                at_once = None
+                if depth < self.k:
+                    # The rows of A's block and the sums of all panels of a task stay in L2.
+                    sums = (piece or self.m) * width * p.dtype.bytes
+                    at_once = max(1, (cache - panel - (piece or self.m) * row) // sums)
+                rest = None
+                if self.n % width:
+                    # It has the memory of one block at least.
+                    each = (t for t in self._tasks(EACH, tile) if isinstance(t, TileTasks) and (t.steps or self.k) <= depth)
+                    rest = next(each, None)
+                    if rest is None:
+                        continue
+                cycles = step_cycles(*tile) / rows * (piece or self.m) * self.k * max(1, whole // 2)
+                grain = max(1, int(GRAIN_CYCLES / cycles))
+                yield BufferedTasks(depth, piece, at_once, grain, rest, self.n == width and self._rows_need_prefetch(tile))
 
-    def _tile_tasks(self, panels: Panels | None, local: bool) -> TileTasks:
-        """Tiles of all rows and lanes, B read from `panels` or in place; the panels are made by each task when they are `local`."""
-        rows, vectors = self.tile
-        depth = self._depth(panels, local)
-        around = typical(product_of(self.p.size(c) for c in self.outer)) * typical(ceildiv(self.n, vectors * self.lanes))
-        piece = self._row_piece(rows, around, None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
-        step = step_of_block(rows) if self.in_blocks else step_cycles(rows, vectors)
-        per_task = typical(piece or self.m) * step / rows * typical(self.k)
-        grain, order, across = max(1, int(GRAIN_CYCLES / max(per_task, 1))), "panels", None
-        if (first := self._rows_first(panels, local)) is not None:
-            order, piece, across = "rows", first, self._panels_in_l2()
-        elif (near := self._resident_rows(panels, local)) is not None:
-            order, piece = "pieces", near
-        alternates = order != "rows" and self._alternates(panels, local)
-        source = "" if panels is None else LOCAL if local else PACKED
-        return TileTasks(source, depth, piece, order, across, grain, alternates, order == "rows" and self._rows_exceed_l2())
+    def _dot_tasks(self, dot: str) -> Iterator[DotTasks]:
+        """Tiles of dot products: for each number of rows as many columns as there are registers for, and for the columns' vectors."""
+        registers = self.p.registers
+        for rows in range(1, min(typical(self.m), registers.accumulators) + 1):
+            columns = min(registers.accumulators // rows, (registers.count - registers.factors) // (rows + 1))
+            columns = min(columns, FOLLOWED_LOADS // UNROLL, *([self.n] if isinstance(self.n, int) else []))
+            per_task = typical(self.m) * columns * typical(self.k) / self.lanes / 2
+            yield DotTasks(dot, rows, columns, max(1, int(GRAIN_CYCLES / max(per_task, 1))))
 
-    def _dot_tasks(self, dot: str) -> DotTasks:
-        rows = min(self.m, ROWS_OF_DOT) if isinstance(self.m, int) else ROWS_OF_DOT
-        most = min(self.p.registers.accumulators // rows, COLUMNS_OF_DOT)
-        columns = min(self.n, most) if isinstance(self.n, int) else most
-        per_task = typical(self.m) * columns * typical(self.k) / self.lanes / 2
-        return DotTasks(dot, rows, columns, max(1, int(GRAIN_CYCLES / max(per_task, 1))))
+    @property
+    def _left_bytes(self) -> int:
+        return element_type(self.p.left.source.type).bytes
 
-    def _rows_need_prefetch(self) -> bool:
+    @property
+    def _result_bytes(self) -> int:
+        return sum(element_type(v.type).bytes for v in (*self.p.epilogue.values, *self.p.epilogue.residuals))
+
+    def _rows_need_prefetch(self, tile: tuple[int, int]) -> bool:
         """Whether to prefetch the rows of A that a single panel reads, once.
 
-        Those beyond L2 are. Of several products also those in L2, if the rows of two tiles are whole lines and leave room in L1.
+        Those beyond L2 are. Of several products also those in L2, if the rows are whole lines and those of two tiles leave half of L1.
         """
-        p, target = self.p, self.p.request.target
-        products = product_of(p.size(c) for c in self.outer if p.left.stride(c) != 0)
-        row = typical(self.k) * element_type(p.left.source.type).bytes
-        fits = row % target.line_bytes == 0 and 2 * self.tile[0] * row <= target.caches[0] // L1_SHARE_OF_TILES
+        products = product_of(self.p.size(c) for c in self.outer if self.p.left.stride(c) != 0)
+        row = typical(self.k) * self._left_bytes
+        fits = row % self.target.line_bytes == 0 and 4 * tile[0] * row <= self.target.caches[0]
         return self._rows_exceed_l2(products) or (typical(products) > 1 and fits)
 
-    def _depth(self, panels: Panels | None, local: bool) -> int | None:
-        """Steps of a block of a panel, `local` if a task packs it, that has room in L2, or in the first one; None when
-        a panel is such a block as a whole.
-        """
-        near = local and self._packs_small_blocks and self._is_unit
-        if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < MIN_ROWS_FOR_K_BLOCKS and not near):
-            return None
+    def _rows_exceed_l2(self, products: Dim = 1) -> bool:
+        """Whether A of so many products is more than L2 holds."""
+        return typical(products) * typical(self.m) * typical(self.k) * self._left_bytes > self.target.caches[1]
+
+    def _depths(self, panels: Panels, local: bool) -> Iterator[int | None]:
+        """Steps of a block of a panel: all of them (None), or as many as leave half of L1, or of L2, for other things."""
+        yield None
+        if self._rows_of_block is not None or not isinstance(panels.depth, int) or len(self.p.axes(panels.strides)) != 1:
+            return
         # A task packs along one letter: several may be one axis of A and of the panels, and not of B.
         if local and len(self.p.step_letters) != 1:
-            return None
-        room = self.p.request.target.caches[0] // L1_SHARE_OF_BLOCK if near else self._panel_budget
-        blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // room)
-        if blocks < 2 or len(self.p.axes(panels.strides)) != 1:
-            return None
-        return -(-panels.depth // blocks // UNROLL) * UNROLL
+            return
+        for cache in self.target.caches[:2]:
+            blocks = -(-2 * panels.depth * panels.width * self.p.dtype.bytes // cache)
+            if blocks > 1:
+                yield -(-panels.depth // blocks // UNROLL) * UNROLL
 
-    def _row_piece(self, rows: int, outer: int, most: int | None, local: bool) -> int | None:
+    def _most_rows(self, tile: tuple[int, int], depth: int) -> int:
+        """Rows of a task whose sums wait in its memory, beside a block of so many steps."""
+        width = tile[1] * self.lanes * self.p.dtype.bytes
+        return max(tile[0], (TASK_STACK_BYTES // width - depth) // tile[0] * tile[0])
+
+    def _row_piece(self, tile: tuple[int, int], most: int | None, local: bool, around: int | None = None) -> int | None:
         """How many rows each of the pieces has that the rows are cut into for the threads (None: all of them); `most` if that is given.
-        `local` panels are packed for each piece anew.
+        `local` panels are packed for each piece anew, in a small part of the time that it takes.
         """
-        cycles = typical(self.m) * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
-        if self.in_blocks:
+        rows, vectors = tile
+        if not isinstance(self.m, int):
+            return -(-ASSUMED.size // rows) * rows
+        outer = around or typical(product_of(self.p.size(c) for c in self.outer)) * typical(ceildiv(self.n, vectors * self.lanes))
+        cycles = self.m * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
+        if self._rows_of_block is not None:
             cycles *= step_of_block(rows) / (rows * VECTORS / 2)
         wanted = min(-(-PIECES // max(outer, 1)), int(cycles / PIECE_CYCLES / max(outer, 1)))
         if local:
-            wanted = min(wanted, typical(self.m) // ROWS_OF_BLOCKS)
+            wanted = min(wanted, self.m // rows_that_hide_packing(self.target))
         if most is not None:
-            wanted = max(wanted, -(-typical(self.m) // most))
-        if not isinstance(self.m, int):
-            return -(-ASSUMED.size // rows) * rows
+            wanted = max(wanted, -(-self.m // most))
         if wanted <= 1:
             return None
         piece = -(-self.m // (wanted * rows)) * rows
         return None if piece >= self.m else piece
 
-    def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a task that makes all lanes of its rows, panel by panel. None if a task has one panel.
-
-        It pays for many rows, whose results come from memory and are then read and written once, in whole rows. Fewer rows are enough if
-        all panels stay in L2, from where they are read for each task.
+    def _alternates(self, tile: tuple[int, int]) -> bool:
+        """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in L2:
+        there are more of them than it holds, and it holds A and the results beside some.
         """
-        if panels is None or local or not isinstance(self.m, int):
-            return None
-        rows, depth = self.tile[0], self._depth(panels, local)
-        if self._streams_results and rows <= ROWS_OF_STREAMS and depth is None:
-            return rows
-        if self.m >= PIECES * MIN_ROWS_OF_TASK * 2 and self._panels_stay_in_l2(panels) and depth is None:
-            sizes = range(-(-MIN_ROWS_OF_TASK // rows) * rows, MAX_ROWS_OF_TASK + 1, rows)
-            # What the busier one of two threads has to do, and the larger piece of equal ones.
-            return min(sizes, key=lambda size: (-(-self.m // (2 * size)) * size, -size))
-        if self.m >= PIECES * ROWS_OF_TASK:
-            return -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
-        return None
-
-    def _rows_exceed_l2(self, products: Dim = 1) -> bool:
-        """Whether A of so many products is more than L2 holds."""
-        size = typical(products) * typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes
-        return size > self.p.request.target.caches[1]
-
-    def _alternates(self, panels: Panels | None, local: bool) -> bool:
-        """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in the
-        L2: more of them than it holds, but not many times as many, which are read once in each call.
-        """
-        if panels is None or local or self.outer or not isinstance(panels.elements, int):
+        elements = self._panels(tile).elements
+        if self.outer or not self._is_known or not isinstance(elements, int):
             return False
-        size, cache = panels.elements * self.p.dtype.bytes, self.p.request.target.caches[1]
-        is_read_once = not isinstance(self.m, int) or self.m <= MOST_ALTERNATING_ROWS
-        return is_read_once and 3 * cache < 4 * size <= 4 * MOST_ALTERNATING * cache
-
-    def _panels_stay_in_l2(self, panels: Panels) -> bool:
-        """Whether several panels, and room for more, are in L2, and the third one is too slow to read anything else
-        from it more often than needed.
-        """
-        target, size = self.p.request.target, panels.elements
-        if self.in_blocks or not self._l3_is_slow or not isinstance(size, int) or not isinstance(self.n, int) or self.n <= panels.width:
-            return False
-        return size * self.p.dtype.bytes <= target.caches[1] // L2_SHARE_OF_PANELS
-
-    def _resident_rows(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a piece that stays in L2 while every panel passes. None if all rows of A fit, if L3 is fast, or if rows are too long."""
-        target = self.p.request.target
-        if panels is None or local or self.in_blocks or self.outer or not self._l3_is_slow or self._depth(panels, local) is not None:
-            return None
-        if not isinstance(self.m, int) or not isinstance(self.n, int) or not isinstance(self.k, int) or self.n <= panels.width:
-            return None
-        room, row = target.caches[1] // L2_SHARE_OF_ROWS, self.k * element_type(self.p.left.source.type).bytes
-        if self.m * row <= room or room < row * MIN_RESIDENT_ROWS:
-            return None
-        rows, _ = self.tile
-        return -(-self.m // (-(-self.m * row // room) * rows)) * rows
-
-    @property
-    def _l3_is_slow(self) -> bool:
-        """Whether L3 is much slower than the second one."""
-        return self.p.request.target.l3_bytes_per_cycle < FAST_L3_BYTES
-
-    @property
-    def _packs_small_blocks(self) -> bool:
-        """Whether tasks that pack B make blocks that stay in L1.
-
-        They do if L3 is slow. They also do if tiles have few registers and B exceeds half of L2: a row of a panel is then a line or two
-        from afar.
-        """
-        if self._l3_is_slow or self.p.registers.count >= MANY_REGISTERS:
-            return self._l3_is_slow
-        return (
-            isinstance(self.k, int)
-            and isinstance(self.n, int)
-            and 2 * self.k * self.n * self.p.dtype.bytes > self.p.request.target.caches[1]
-        )
-
-    @property
-    def _block_vectors(self) -> int:
-        """Vectors of such a block."""
-        return L1_BLOCK_VECTORS if self.p.registers.count >= MANY_REGISTERS else L1_BLOCK_VECTORS_OF_16_REGISTERS
+        cache = self.target.caches[1]
+        beside = typical(self.m) * (typical(self.k) * self._left_bytes + typical(self.n) * self._result_bytes)
+        return elements * self.p.dtype.bytes + beside > cache > 2 * beside

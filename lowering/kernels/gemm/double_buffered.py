@@ -30,37 +30,16 @@ from polyreme.lowering.kernels.microkernel import (
     Axis,
     Overlapped,
     OverlappedRounds,
-    rank_tiles,
     step_cycles,
     tile_heights,
     tile_rows,
 )
 from polyreme.lowering.kernels.packing import Panels
-from polyreme.lowering.kernels.problem import Product
+from polyreme.lowering.kernels.problem import Product, typical
+from polyreme.lowering.machines.cost import rows_that_hide_packing
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
-from polyreme.lowering.machines.memory import TLB_REACH_BYTES
-from polyreme.lowering.machines.tasks import TASKS_OF_THREAD
-
-# With fewer rows each round would copy too much.
-FEWEST_ROWS = 32
-# With fewer rows than this, panels of four vectors and blocks that stay in L1 are better: they are copied from longer pieces of B's rows.
-FEW_ROWS, WIDE = 96, 4
-# With fewer rows the panels divide the lanes evenly, if panels of so many vectors can: a partial panel is copied before it is multiplied.
-MIN_ROWS_FOR_PARTIAL_PANEL, NARROWEST = 256, 3
-# Bytes of a panel in one block, at most. A task has two blocks on its stack, and threads of programs that call a library may have small
-# ones.
-MOST_BYTES = 160 << 10
-# If L3 is slow, larger panels, and those of a B beyond the reach of the TLB, are cut into blocks of this part of L1. All panels of a task
-# then take the same rows of B, and so the same pages, for a while.
-L1_SHARE = 2, 3
-# If L3 is slow and more rows meet B, a kernel packs all of it first; the second number is for a B beyond the reach of the TLB.
-MIN_ROWS_TO_PACK_ALL, MIN_ROWS_TO_PACK_ALL_LARGE = 512, 384
-# Parts of L2, 1 / this, for A's rows and for the partial sums of a group of panels.
-L2_SHARE_OF_LEFT, L2_SHARE_OF_SUMS = 3, 4
-# The least rows times panels of a group: the first panel of each is waited for.
-ROWS_OF_GROUP = 512
-# The prefetch distance in cycles, and in steps where nothing is multiplied meanwhile.
-PREFETCH_CYCLES, PREFETCH_STEPS = 1000, 16
+from polyreme.lowering.machines.memory import PREFETCH_BYTES, PREFETCH_CYCLES
+from polyreme.lowering.machines.tasks import TASK_STACK_BYTES, TASKS_OF_THREAD
 
 
 @dataclass(frozen=True)
@@ -71,50 +50,31 @@ class DoubleBufferPlan:
     depth: int
 
 
-def plan_double_buffer(found: Product, l3_is_slow: bool) -> DoubleBufferPlan | None:
-    """How a product of known sizes packs B, whose lanes are contiguous, while it multiplies. None if it cannot, or does not pay."""
-    p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
+def can_buffer(found: Product) -> bool:
+    """Whether tasks of a product can pack B while they multiply: of known sizes, with lanes that are neighbours, and rounds of steps that
+    the copies go beside.
+    """
+    p, m, n, k = found.problem, found.m, found.n, found.k
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
-        return None
-    if p.word_letter is not None or p.is_narrow or lanes == 1 or p.registers.count < MANY_REGISTERS or len(p.step_letters) != 1:
-        return None
-    if m < FEWEST_ROWS or k <= 2 * MOST_UNROLLED or is_packed_at_once(found, l3_is_slow):
-        return None
-    ranked = rank_tiles(m, n, k, p.registers)
-    even = [tile for tile in ranked if tile[1] >= NARROWEST and n % (tile[1] * lanes) == 0 and m < MIN_ROWS_FOR_PARTIAL_PANEL]
-    wide = [tile for tile in even if tile[1] == WIDE and m < FEW_ROWS]
-    tile = (wide or even or ranked)[0]
-    width = tile[1] * lanes
-    size = k * width * p.dtype.bytes
-    if n < width:
-        return None
-    if size <= MOST_BYTES and not (l3_is_slow and (m < FEW_ROWS or n * k * p.dtype.bytes > TLB_REACH_BYTES)):
-        return DoubleBufferPlan(tile, k)
-    if not l3_is_slow:
-        return None
-    part, whole = L1_SHARE
-    depth = _even_depth(k, -(-size * whole // (p.request.target.caches[0] * part)))
-    return None if depth is None else DoubleBufferPlan(tile, depth)
+        return False
+    if p.word_letter is not None or p.is_narrow or found.lanes == 1 or p.registers.count < MANY_REGISTERS or len(p.step_letters) != 1:
+        return False
+    return k > 2 * MOST_UNROLLED
+
+
+def depths_of_buffer(found: Product, tile: tuple[int, int]) -> list[int]:
+    """Steps of a block by this tile: all of them where a task has memory for two such blocks, and as many as leave a part of L1 for A."""
+    k, size = typical(found.k), found.problem.dtype.bytes * typical(found.k) * tile[1] * found.lanes
+    whole = [k] if 2 * size <= TASK_STACK_BYTES else []
+    blocks = -(-2 * size // found.problem.request.target.caches[0])
+    depth = _even_depth(k, blocks) if blocks > 1 else None
+    return whole if depth is None or depth >= k else [*whole, depth]
 
 
 def _even_depth(steps: int, blocks: int) -> int | None:
     """Steps of each of about so many blocks, of which the last one has at least half as many; None if there is no such number."""
     least = -(-steps // blocks // UNROLL) * UNROLL
     return next((depth for depth in range(least, 2 * least, UNROLL) if (steps % depth or depth) >= depth // 2 > MOST_UNROLLED), None)
-
-
-def is_packed_at_once(found: Product, l3_is_slow: bool) -> bool:
-    """Whether so many rows meet B that a kernel of its own packs it."""
-    m, n, k = found.m, found.n, found.k
-    if (
-        not l3_is_slow
-        or found.problem.registers.count < MANY_REGISTERS
-        or not isinstance(m, int)
-        or not isinstance(n, int)
-        or not isinstance(k, int)
-    ):
-        return False
-    return m > (MIN_ROWS_TO_PACK_ALL_LARGE if n * k * found.problem.dtype.bytes > TLB_REACH_BYTES else MIN_ROWS_TO_PACK_ALL)
 
 
 @dataclass(frozen=True)
@@ -207,9 +167,10 @@ class DoubleBuffer:
     def begin(self) -> None:
         """Copy the first block of all."""
         code, blocks, at, to = self.code, self.blocks, self._place(self.first, 0), self.half(self.first, 0)
+        ahead = PREFETCH_BYTES // (blocks.width * blocks.dtype.bytes)
         with code.loop(0, min(blocks.depth, blocks.steps), name="step") as step:
             for lane in range(0, blocks.width, blocks.lanes):
-                code.prefetch(self.source, code.add(at, code.mul(code.add(step.iv, PREFETCH_STEPS), self.along), lane + self.line - 1))
+                code.prefetch(self.source, code.add(at, code.mul(code.add(step.iv, ahead), self.along), lane + self.line - 1))
                 row = code.load(self.source, code.add(at, code.mul(step.iv, self.along), lane), blocks.lanes)
                 code.store(row, self.memory, code.add(to, code.mul(step.iv, blocks.width), lane), None, blocks.align)
 
@@ -394,7 +355,7 @@ class DoubleBufferKernel:
             most = self.most_panels
         # Several groups for each thread, so that a slow thread takes fewer of them.
         several = code.div(code.add(code.mul(threads, TASKS_OF_THREAD), whole - 1), code.mul(threads, TASKS_OF_THREAD))
-        several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
+        several = code.apply("max", code.value(several), code.value(-(-rows_that_hide_packing(found.problem.request.target) // rows)))
         several = code.min(several, code.div(code.add(threads, whole - 1), threads))
         alone = code.apply("eq", threads, code.value(1))
         group = code.min(code.apply("select", alone, code.value(whole), code.value(several)), most)

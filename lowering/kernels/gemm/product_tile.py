@@ -36,12 +36,10 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import ONE
 from polyreme.lowering.kernels.problem import Product, typical
 from polyreme.lowering.kernels.schedule import Schedule
+from polyreme.lowering.machines.memory import PREFETCH_BYTES
 
 # Lines that a round of steps prefetches at most; the second number is for rounds of an even pace, most of whose lines are there already.
 MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
-# The prefetch distance of one row whose weights exceed L2, unless the hardware prefetcher does as well. Every other line is prefetched,
-# since lines come in pairs.
-STREAM_BYTES = 4096
 # Vectors of as many lanes are worth putting together from halves.
 MIN_LANES_FOR_HALVES = 8
 
@@ -289,8 +287,8 @@ class Tile:
     def prefetching(self, at: Index, depth: int | None = None) -> Prefetching | None:
         """What to prefetch behind a panel, or a block of `depth` steps, at position `at` of packed panels: the next one.
 
-        One row waits for all of a panel, and prefetches further on in the same one. Nothing is prefetched that stays in L2, or that the
-        hardware prefetcher follows.
+        One row waits for all of a panel, and prefetches further on in the same one: every other line, since lines come in pairs. Nothing is
+        prefetched that stays in L2, or that the hardware prefetcher follows.
         """
         panels = self.panels
         if panels is None or not isinstance(panels.depth, int):
@@ -306,7 +304,7 @@ class Tile:
                 enough = self.code.value(self.code.mul(self.threads, over))
                 wanted = self.code.apply("lt", enough, self.code.value(typical(panels.elements) * each))
             return Prefetching(
-                right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, in_tile=True, wanted=wanted
+                right, self.code.add(at, PREFETCH_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, in_tile=True, wanted=wanted
             )
         following: Index = size
         if depth is None and self.backward is not None:

@@ -22,7 +22,7 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwSchedule
 from polyreme.lowering.kernels.gemm.contract import build_contract
-from polyreme.lowering.kernels.gemm.contract_schedule import ContractSchedule
+from polyreme.lowering.kernels.gemm.product_schedule import ContractSchedule
 from polyreme.lowering.kernels.general.loops import build_loops, build_scatter, build_take
 from polyreme.lowering.kernels.general.random import RandomSchedule, build_random
 from polyreme.lowering.kernels.general.scatter import ScatterSchedule

@@ -11,13 +11,8 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import f32
 from polyreme.lowering.kernels.gemm.contract import build_contract, find_with_halves
-from polyreme.lowering.kernels.gemm.contract_schedule import (
-    BufferedTasks,
-    ContractSchedule,
-    DotTasks,
-    TileTasks,
-    schedule_product,
-)
+from polyreme.lowering.kernels.gemm.contract_schedule import schedule_product
+from polyreme.lowering.kernels.gemm.product_schedule import BufferedTasks, ContractSchedule, DotTasks, TileTasks
 from polyreme.lowering.kernels.plan import KernelPlan, Request, structure
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError, parse_schedule
 from polyreme.lowering.machines.targets import TARGETS, Target

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, together, traffic_cycles
-from polyreme.lowering.machines.targets import TARGETS
+from polyreme.lowering.machines.cost import Traffic, Work, busy_cycles, with_traffic
+from polyreme.lowering.machines.targets import TARGETS, core_of
 
 TARGET = replace(TARGETS["x86-64-avx512"], multiply_adds=2, spare_adders=False, l3_bytes_per_cycle=10, memory_bytes_per_cycle=5)
 
@@ -35,15 +35,22 @@ def test_spare_adders_add_beside_multiply_adds() -> None:
 
 
 def test_bytes_take_the_rate_of_the_cache_that_they_come_from() -> None:
-    assert traffic_cycles(Traffic(l3=100), TARGET) == 10
-    assert traffic_cycles(Traffic(memory=100), TARGET) == 20
-    assert traffic_cycles(Traffic(l2=100) + Traffic(l3=100), TARGET) == 10
-    assert 0 < traffic_cycles(Traffic(l2=100), TARGET) < 10
+    assert with_traffic(0, Traffic(l3=100), TARGET) == 10
+    assert with_traffic(0, Traffic(memory=100), TARGET) == 20
+    assert with_traffic(0, Traffic(l2=100) + Traffic(l3=100), TARGET) == 10
+    assert 0 < with_traffic(0, Traffic(l2=100), TARGET) < 10
 
 
 def test_a_part_of_the_shorter_time_shows() -> None:
-    assert 100 < together(100, 50, TARGET) < 150
-    assert together(100, 50, TARGET) == together(50, 100, TARGET)
+    of_l3 = Traffic(l3=50 * TARGET.l3_bytes_per_cycle)
+    assert 100 < with_traffic(100, of_l3, TARGET) < 150
+    assert 100 < with_traffic(50, of_l3 + of_l3, TARGET) < 150
+
+
+def test_of_bytes_from_l2_less_shows_where_the_machine_hides_them() -> None:
+    zen = core_of(replace(TARGETS["x86-64-avx512"], cpu="znver4"))
+    near, far = Traffic(l2=2000), Traffic(l3=50 * zen.l3_bytes_per_cycle)
+    assert 100 < with_traffic(100, near, zen) < with_traffic(100, far, zen)
 
 
 def test_work_adds_up() -> None:

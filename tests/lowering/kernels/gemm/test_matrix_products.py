@@ -17,11 +17,14 @@ from polyreme.ir.text import print_module
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
 from polyreme.lowering.emit.llvm.codegen import assembly
 from polyreme.lowering.emit.llvm.emit_module import split_llvm
-from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.gemm.contract import build_contract, find_with_halves
+from polyreme.lowering.kernels.gemm.contract_schedule import rank_schedules
+from polyreme.lowering.kernels.gemm.product_schedule import ContractSchedule, TileTasks
 from polyreme.lowering.kernels.microkernel import Axis, Registers, choose_tile, join_axes, streams_of_row, vectors_of_row
-from polyreme.lowering.kernels.plan import Request
-from polyreme.lowering.machines.targets import TARGETS, Target, host
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
+from tests.lowering import products
 from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
 
 N = symbol("N")
@@ -221,72 +224,41 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
         check_native(module, inputs, expected, f32)
 
 
-@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
-@pytest.mark.parametrize(("m", "n", "constant"), [(203, 150, True), (203, 150, False), (333, 230, True)])
-def test_rows_stay_in_l2_while_all_panels_pass_where_l3_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
-    module, inputs, expected = Case("mk,kn->mn", (m, 10), (10, n), constant, dtype, tail=True).build()
-    near = replace(TARGETS["x86-64-avx512"], caches=(16 << 10, 21 << 10, 8 << 20))
-    slow, fast = replace(near, l3_bytes_per_cycle=9.5), replace(near, l3_bytes_per_cycle=20)
-    texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
-    assert (texts[0] != texts[1]) == constant
-    check_evaluated(module, inputs, expected, dtype, slow)
-    if constant:
-        check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, l3_bytes_per_cycle=slow.l3_bytes_per_cycle))
+def _kind(schedule: ContractSchedule) -> tuple[object, ...]:
+    """How B is read, whether steps are in blocks, and what tasks share."""
+    tasks = schedule.packed or schedule.in_place
+    return type(tasks), *(getattr(tasks, name, None) for name in ("panels", "order")), getattr(tasks, "steps", None) is None
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 @pytest.mark.parametrize(
-    ("m", "k", "n", "whole"),
-    [(784, 33, 200, True), (1001, 24, 130, True), (784, 33, 16, False), (700, 33, 200, False), (784, 40, 1800, False)],
-)
-def test_tasks_make_whole_rows_where_all_panels_stay_in_l2_and_l3_is_slow(
-    m: int, k: int, n: int, whole: bool, dtype: ScalarType
-) -> None:
-    module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), True, dtype, tail=True).build()
-    near = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 1 << 20, 16 << 20))
-    slow, fast = replace(near, l3_bytes_per_cycle=9.5), replace(near, l3_bytes_per_cycle=20)
-    texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
-    assert (texts[0] != texts[1]) == whole
-    check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, l3_bytes_per_cycle=slow.l3_bytes_per_cycle))
-
-
-@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
-@pytest.mark.parametrize(
-    ("spec", "a", "b"),
-    [("mk,kn->mn", (24, 203), (203, 70)), ("mk,kn->mn", (300, 60), (60, 48)), ("bmk,bkn->bmn", (3, 9, 150), (3, 150, 31))],
+    "case",
+    [
+        Case("mk,kn->mn", (203, 10), (10, 150), True, tail=True), Case("mk,kn->mn", (203, 70), (70, 150), tail=True),
+        Case("mk,nk->mn", (49, 70), (150, 70)), Case("bmk,bkn->bmn", (3, 9, 150), (3, 150, 31)), Case("km,kn->mn", (100, 60), (100, 70)),
+    ],
     ids=str,
-)
-def test_where_l3_is_slow_tasks_pack_blocks_that_stay_in_l1(
-    spec: str, a: tuple[int, ...], b: tuple[int, ...], dtype: ScalarType
-) -> None:
-    module, inputs, expected = Case(spec, a, b, dtype=dtype, tail=True).build()
-    fast = replace(host(), caches=(8 << 10, 1 << 20, 16 << 20), l3_bytes_per_cycle=20)
-    slow = replace(fast, caches=(8 << 10, 16 << 10, 16 << 20), l3_bytes_per_cycle=9.5)
+)  # fmt: skip
+def test_every_candidate_agrees_with_float64(case: Case, dtype: ScalarType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each kind the one that is thought to be the fastest, on a machine with caches that these products exceed."""
+    number, count, target = 0, 1, replace(host(), caches=(8 << 10, 64 << 10, 1 << 20))
 
-    def packs_near(target: Target) -> bool:
-        rooms = [op.result.type.shape[0] * dtype.bytes for op in to_kernels(module, target)[0].walk() if isinstance(op, kernel.Alloc)]
-        return any(room <= target.caches[0] // 2 for room in rooms)
+    def build(request: Request) -> KernelPlan | None:
+        nonlocal count
+        found = find_with_halves(request)
+        assert found is not None
+        kinds: dict[object, ContractSchedule] = {}
+        for schedule in rank_schedules(found):
+            kinds.setdefault(_kind(schedule), schedule)
+        every = list(kinds.values())
+        count = len(every)
+        return build_contract.plan(found, every[number])
 
-    assert packs_near(slow) and not packs_near(fast)
-    # Who has few rows reads a B in place that stays near.
-    assert packs_near(replace(slow, caches=(8 << 10, 1 << 20, 16 << 20))) == (a[-2] >= 96)
-    check_native(module, inputs, expected, dtype, slow)
-
-
-@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
-def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_l1(dtype: ScalarType) -> None:
-    module, inputs, expected = Case("mk,kn->mn", (49, 70), (70, 150), dtype=dtype, tail=True).build()
-    machine = TARGETS["x86-64-avx2"]
-    large, small = (replace(machine, caches=(8 << 10, near, 16 << 20)) for near in (64 << 10, 1 << 20))
-
-    def packs_near(target: Target) -> bool:
-        rooms = [op.result.type.shape[0] * dtype.bytes for op in to_kernels(module, target)[0].walk() if isinstance(op, kernel.Alloc)]
-        return any(room <= target.caches[0] // 2 for room in rooms)
-
-    assert packs_near(large) and not packs_near(small)
-    assert not packs_near(replace(large, vector_bytes=64, vector_registers=32))
-    check_evaluated(module, inputs, expected, dtype, large)
-    check_native(module, inputs, expected, dtype, replace(host(), caches=large.caches))
+    monkeypatch.setattr(products, "build_nchw_conv", build)
+    while number < count:
+        check_native(*replace(case, dtype=dtype).build(), dtype, target)
+        number += 1
+    assert count > 2
 
 
 @pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512"])
@@ -303,12 +275,9 @@ def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_transposed_bl
 
 
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (130, 512)], ids=str)
-def test_an_operand_whose_steps_are_neighbours_is_transposed_into_panels_that_cover_its_lanes(m: int, n: int) -> None:
+def test_an_operand_whose_steps_are_neighbours_is_transposed_into_panels(m: int, n: int) -> None:
     module, inputs, expected = Case("mk,nk->mn", (m, 130), (n, 130), tail=True).build()
     check_native(module, inputs, expected, f32)
-    lowered, _ = to_kernels(module, TARGETS["x86-64-avx512"])
-    panel = next(op.result.type for op in lowered.walk() if isinstance(op, kernel.Alloc))
-    assert n % (panel.shape[0] // 130) == 0
 
 
 @pytest.mark.parametrize(("k", "n", "asks"), [(1030, 777, True), (200, 777, False)])
@@ -353,7 +322,7 @@ def test_one_row_reads_weights_beyond_l2_in_streams(case: Case) -> None:
         (32, 777, 96, True),
         (33, 777, 256, False),
         (1, 777, 2048, False),
-        (1, 777, 72, False),
+        (1, 777, 72, True),
         (1, 300, 256, False),
     ],
 )
@@ -383,7 +352,7 @@ def test_streams_are_of_weights_beyond_l2_and_pages_apart(k: int, n: int, stream
     assert (several != single) == streams
 
 
-@pytest.mark.parametrize(("n", "asks"), [(500, [True, False, False]), (777, [True, True, False])])
+@pytest.mark.parametrize(("n", "asks"), [(400, [True, False, False]), (777, [True, True, False])])
 def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(n: int, asks: list[bool]) -> None:
     """With 1, 2 and 4 threads, by the condition that the kernel asks under."""
     module, _, _ = Case("mk,kn->mn", (1, 1030), (1030, n), True).build()
@@ -401,12 +370,22 @@ def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(
 
 @pytest.mark.parametrize("m", [3100, 3333])
 @pytest.mark.parametrize(("k", "spec"), [(64, "mk,kn->mn"), (75, "mk,kn->mn"), (64, "km,kn->mn")])
-def test_tiles_prefetch_the_next_rows_where_these_come_from_l3(m: int, k: int, spec: str) -> None:
+def test_tiles_prefetch_the_next_rows_where_these_come_from_l3(m: int, k: int, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the first panel is multiplied: the others find them in the second-level cache, which holds all rows where it is larger. Only
     lines of steps are asked for.
     """
     module, inputs, expected = Case(spec, (m, k) if spec[0] == "m" else (k, m), (k, 130), True, tail=True).build()
     near, far = (replace(host(), caches=(1 << 10, size, 1 << 30), bf16_terms=False) for size in (8 << 20, 64 << 10))
+
+    def build(request: Request) -> KernelPlan | None:
+        """By tasks that have all panels, if there are such."""
+        found = find_with_halves(request)
+        assert found is not None
+        ranked = rank_schedules(found)
+        by_rows = (s for s in ranked if isinstance(s.packed, TileTasks) and s.packed.order == "rows" and s.packed.steps is None)
+        return build_contract.plan(found, next(by_rows, ranked[0]))
+
+    monkeypatch.setattr(products, "build_nchw_conv", build)
     for target in (near, far):
         check_native(module, inputs, expected, f32, target)
     np.testing.assert_array_equal(run_native(module, inputs, near)[0][0], run_native(module, inputs, far)[0][0])
