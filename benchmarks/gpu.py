@@ -73,6 +73,20 @@ def convolution(batch: int, channels: int, size: int, filters: int, kernel: int,
     return Case(text, text, shapes, operations, dtype=dtype, within=1e-4 if dtype == "float32" else 2e-2)
 
 
+def attention(dtype: str, causal: bool = False, length: int = 2048) -> Case:
+    """Heads in front: [batch, heads, length, depth]."""
+    batch, heads, depth = 8, 12, 64
+    turned = [f"{name}.transpose([0, 2, 1, 3])" for name in "xyz"]
+    return Case(
+        f"F.scaled_dot_product_attention({', '.join(turned)}, is_causal={causal}).transpose([0, 2, 1, 3])",
+        f"F.scaled_dot_product_attention(x, y, z, is_causal={causal})",
+        dict.fromkeys("xyz", (batch, heads, length, depth)),
+        4.0 * batch * heads * length**2 * depth / (2 if causal else 1),
+        dtype=dtype,
+        within=1e-4 if dtype == "float32" else 2e-2,
+    )
+
+
 CASES = {
     "x * 2 + 1, relu": elementwise("F.relu(x * 2 + 1)", "F.relu(x * 2 + 1)"),
     "gelu": elementwise("F.gelu(x)", "F.gelu(x)"),
@@ -131,6 +145,15 @@ CASES = {
         dict.fromkeys("xyz", (8, 12, 512, 64)),
         4.0 * 8 * 12 * 512 * 512 * 64,
     ),
+    "attention 8x12x2048x64": attention("float32"),
+    "attention 8x12x2048x64, bfloat16": attention("bfloat16"),
+    "attention 8x12x2048x64, causal, bfloat16": attention("bfloat16", True),
+}
+# Attention with its gradients: dtype, and whether a query sees the keys before it alone.
+TRAINED = {
+    "attention 8x12x2048x64, with gradients": ("float32", False),
+    "attention 8x12x2048x64, with gradients, bfloat16": ("bfloat16", False),
+    "attention 8x12x2048x64, with gradients, causal, bfloat16": ("bfloat16", True),
 }
 # Networks and their batches.
 NETWORKS = (
@@ -210,6 +233,37 @@ def of_case(case: Case) -> tuple[Any, list[Array], Callable[..., Any], list[Any]
     specs = [paddle.static.InputSpec(list(array.shape), case.dtype, name) for name, array in arrays.items()]
     tensors = [torch.from_numpy(array.astype(np.float32)).to("cuda", getattr(torch, case.dtype)) for array in arrays.values()]
     return model_module(compute, specs, freeze=True), list(arrays.values()), compare, tensors
+
+
+def of_training(dtype: str, causal: bool) -> tuple[Any, list[Array], Callable[..., Any], list[Any]]:
+    """The same for the gradients of attention, those of its result being given, and all that they need computed: [batch, length, heads,
+    depth].
+    """
+    import torch
+
+    from polyreme.ir.text import parse_module
+
+    case = Case("", "", dict.fromkeys("xyzg", (8, 2048, 12, 64)), dtype=dtype)
+    arrays, kind = draw(case), {"float32": "f32", "bfloat16": "bf16"}[dtype]
+    whole = f"tensor<8x2048x12x64x{kind}>"
+    numbers = f"{{scale = 0.125, causal = {str(causal).lower()}}}"
+    module = parse_module(
+        f"""func @main(%x: {whole}, %y: {whole}, %z: {whole}, %g: {whole}) -> ({whole}, {whole}, {whole}, {whole}) {{
+  %out, %sums = nn.attention %x, %y, %z {numbers}
+  %dx, %dy, %dz = nn.attention_gradient %x, %y, %z, %out, %sums, %g {numbers}
+  return %out, %dx, %dy, %dz
+}}"""
+    )
+
+    def compare(x: Any, y: Any, z: Any, g: Any) -> Any:
+        with torch.enable_grad():
+            given = [t.detach().requires_grad_() for t in (x, y, z)]
+            turned = [t.transpose(1, 2) for t in given]
+            out = torch.nn.functional.scaled_dot_product_attention(*turned, is_causal=causal).transpose(1, 2)
+            return [t.detach() for t in (out, *torch.autograd.grad(out, given, g))]
+
+    tensors = [torch.from_numpy(array.astype(np.float32)).to("cuda", getattr(torch, dtype)) for array in arrays.values()]
+    return module, list(arrays.values()), compare, tensors
 
 
 def of_network(name: str, batch: int) -> tuple[Any, list[Array], Callable[..., Any], list[Any]]:
@@ -316,7 +370,11 @@ def main() -> None:
     networks = {f"{name}, batch {batch}": (name, batch) for name, batch in NETWORKS}
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], epilog="See the file's head for how it measures.")
     parser.add_argument(
-        "--cases", nargs="+", choices=[*CASES, *networks], metavar="CASE", help="by default all: " + ", ".join([*CASES, *networks])
+        "--cases",
+        nargs="+",
+        choices=[*CASES, *TRAINED, *networks],
+        metavar="CASE",
+        help="by default all: " + ", ".join([*CASES, *TRAINED, *networks]),
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--turn", type=float, default=0.2, metavar="SECONDS", help="what each library gets in a round")
@@ -335,7 +393,7 @@ def main() -> None:
     driver = open_driver("gpu")
     head = ["case", "polyreme ms", "torch ms", "torch / ours", "lowest to highest round", "ours reaches", "compiled in s"]
     started, lines, text = time.perf_counter(), ceilings(options.turn), ""
-    for name in options.cases or [*CASES, *networks]:
+    for name in options.cases or [*CASES, *TRAINED, *networks]:
         if time.perf_counter() - started > 60 * options.minutes:
             print(f"left out, after {options.minutes:g} minutes: {name}", flush=True)
             continue
@@ -343,6 +401,11 @@ def main() -> None:
             if CASES[name].target and find_target(CASES[name].target).sm > driver.sm:
                 continue
             made, within, rate, target = of_case(CASES[name]), CASES[name].within, rate_of(CASES[name]), CASES[name].target
+        elif name in TRAINED:
+            dtype, causal = TRAINED[name]
+            # Two products forward, five backward.
+            work = Case("", "", {}, 14.0 * 8 * 12 * 2048**2 * 64 / (2 if causal else 1))
+            made, within, rate, target = of_training(dtype, causal), 1e-3 if dtype == "float32" else 3e-2, rate_of(work), ""
         else:
             made, within, rate, target = of_network(*networks[name]), 1e-3, lambda _: "", ""
         lines.append(measure(name, made, within, driver, options.rounds, options.turn, rate, target))

@@ -7,6 +7,7 @@ with sizes of 0 and 1 and with broadcasting.
 import itertools
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -709,6 +710,44 @@ case(
     formula=lambda x: standardized_formula(x, axes=(1,), epsilon=0.5),
 )
 case("nn.standardize over no elements", nn.Standardize, floats(0, 3), axes=(0,), formula=lambda x: standardized_formula(x, axes=(0,)))
+
+
+def attention_formula(q, k, v, mask=None, scale=1.0, causal=False):
+    """One query and head at a time."""
+    batch, queries, heads, _ = q.shape
+    out, sums = np.empty((*q.shape[:3], v.shape[3])), np.empty((batch, heads, queries))
+    for b, i, h in itertools.product(range(batch), range(queries), range(heads)):
+        scores = scale * (k[b, :, h] @ q[b, i, h])
+        if mask is not None:
+            scores = scores + np.broadcast_to(mask, (batch, heads, queries, k.shape[1]))[b, h, i]
+        seen = slice(i + 1) if causal else slice(None)
+        weights = np.exp(scores[seen])
+        out[b, i, h], sums[b, h, i] = weights @ v[b, seen, h] / weights.sum(), np.log(weights.sum())
+    return out, sums
+
+
+def attention_gradient_formula(q, k, v, out, sums, dy, scale=1.0, causal=False):
+    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    for b, i, h in itertools.product(*map(range, q.shape[:3])):
+        for j in range(min(i + 1, k.shape[1]) if causal else k.shape[1]):
+            weight = math.exp(scale * (q[b, i, h] @ k[b, j, h]) - sums[b, h, i])
+            share = scale * weight * (dy[b, i, h] @ v[b, j, h] - dy[b, i, h] @ out[b, i, h])
+            dv[b, j, h] += weight * dy[b, i, h]
+            dq[b, i, h] += share * k[b, j, h]
+            dk[b, j, h] += share * q[b, i, h]
+    return dq, dk, dv
+
+
+for _causal, _keys in ((False, 4), (True, 3), (True, 2)):
+    case(
+        f"nn.attention {_causal} {_keys}", nn.Attention, floats(2, 3, 2, 4), floats(2, _keys, 2, 4), floats(2, _keys, 2, 5), scale=0.4,
+        causal=_causal, formula=partial(attention_formula, scale=0.4, causal=_causal),
+    )  # fmt: skip
+    case(
+        f"nn.attention_gradient {_causal} {_keys}", nn.AttentionGradient, floats(1, 3, 2, 4), floats(1, _keys, 2, 4),
+        floats(1, _keys, 2, 5), floats(1, 3, 2, 5), floats(1, 2, 3, low=1.0), floats(1, 3, 2, 5), scale=0.4, causal=_causal,
+        formula=partial(attention_gradient_formula, scale=0.4, causal=_causal),
+    )  # fmt: skip
 _column = lambda v, n, axis: v.reshape([-1 if i == axis % n else 1 for i in range(n)])
 for _axis, _shape in [(1, (2, 3, 4)), (-1, (4, 3)), (0, (3,)), (1, (0, 3, 2))]:
     _size = _shape[_axis]

@@ -1,6 +1,7 @@
 """The `nn` level: what a model means, in Paddle's terms. One file per family; every op is importable from here."""
 
 from polyreme.dialects.nn.activation import Gelu, LeakyRelu, LogSoftmax, Relu, Silu, Softmax, Softplus
+from polyreme.dialects.nn.attention import Attention, AttentionGradient
 from polyreme.dialects.nn.bits import BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor, ShiftLeft, ShiftRight
 from polyreme.dialects.nn.complex import Complex, Conj, Imag, Real
 from polyreme.dialects.nn.control import If, Scan, While, Yield
@@ -101,6 +102,8 @@ __all__ = [
     "Asin",
     "Atan",
     "Atan2",
+    "Attention",
+    "AttentionGradient",
     "AvgPool",
     "BatchNorm",
     "BitwiseAnd",

@@ -22,7 +22,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # What ops are called in the lists, where an op is an operator of Paddle's by itself.
 OPERATORS: dict[type[Op], str] = {
     ops.Abs: "abs", ops.Acos: "acos", ops.Add: "elementwise_add", ops.Argsort: "argsort", ops.Asin: "asin", ops.Atan: "atan",
-    ops.Atan2: "atan2", ops.AvgPool: "pool2d", ops.BatchNorm: "batch_norm", ops.Ceil: "ceil", ops.Concat: "concat", ops.Conv: "conv2d",
+    ops.Atan2: "atan2", ops.Attention: "matmul_v2", ops.AvgPool: "pool2d", ops.BatchNorm: "batch_norm", ops.Ceil: "ceil",
+    ops.Concat: "concat", ops.Conv: "conv2d",
     ops.ConvTranspose: "conv2d_transpose", ops.Cos: "cos", ops.Cosh: "cosh", ops.CrossEntropy: "softmax_with_cross_entropy",
     ops.Cumsum: "cumsum", ops.Div: "elementwise_div", ops.Dropout: "dropout", ops.Erf: "erf", ops.Exp: "exp", ops.Expm1: "expm1",
     ops.Flip: "flip", ops.Floor: "floor", ops.FloorDivide: "elementwise_floordiv", ops.Gather: "gather", ops.Gelu: "gelu",

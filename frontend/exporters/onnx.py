@@ -19,7 +19,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr, symbols
 from polyreme.ir.types import TensorType
-from polyreme.lowering.decompose import normalization
+from polyreme.lowering.decompose import attention, normalization
 from polyreme.lowering.decompose.look_at_positions import look
 from polyreme.lowering.transforms.cleanup import Dce
 
@@ -116,6 +116,8 @@ def _take_apart(main: Func) -> None:
         if isinstance(op, nn.Standardize) and layer_norm(op) is None and not group_norm(op):
             b = Builder(main.block, op, op.location)
             op.replace_with(*normalization.standardize(op, b, op.x, op.weight, op.bias))
+        elif isinstance(op, nn.Attention):
+            op.replace_with(*attention.written_out(op, Builder(main.block, op, op.location), op.query, op.key, op.value, op.mask))
         elif isinstance(op, nn.BatchNorm) and op.axis % op.x.type.rank != 1:
             b = Builder(main.block, op, op.location)
             op.replace_with(normalization.batch_norm(op, b, op.x, op.mean, op.variance, op.weight, op.bias))

@@ -20,7 +20,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr
 from polyreme.ir.types import ScalarType
-from polyreme.lowering.decompose import normalization
+from polyreme.lowering.decompose import attention, normalization
 from polyreme.lowering.decompose.look_at_positions import look
 
 Rule = Callable[["ForwardSource", Any, Sequence[str]], str]
@@ -95,6 +95,8 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
         if isinstance(op, nn.Standardize) and layer_norm(op) is None and not group_norm(op):
             b = Builder(main.block, op, op.location)
             op.replace_with(*normalization.standardize(op, b, op.x, op.weight, op.bias))
+        elif isinstance(op, nn.Attention):
+            op.replace_with(*attention.written_out(op, Builder(main.block, op, op.location), op.query, op.key, op.value, op.mask))
     source = ForwardSource()
     names: dict[Value, str] = {arg: f"x{i}" for i, arg in enumerate(main.args)}
     returned = ""

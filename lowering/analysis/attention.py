@@ -331,7 +331,10 @@ class _Finder:
 
     def find(self) -> Attention | None:
         first = self._first_product(self.softmax.x)
-        if first is None or element_type(first.result.type) != element_type(self.second.result.type):
+        if first is None:
+            return None
+        kind, other = element_type(first.result.type), element_type(self.second.result.type)
+        if kind != other and not (kind == f32 and other in HALVES):
             return None
         spec = tensor.ContractSpec(first.spec)
         sizes = spec.sizes(shape_of(first.a), shape_of(first.b))

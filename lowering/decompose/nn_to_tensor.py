@@ -26,7 +26,7 @@ from polyreme.ir.define import OPS
 from polyreme.ir.dims import Dim, Expr, known_nonnegative, product
 from polyreme.ir.passes import register_pass
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
-from polyreme.lowering.decompose import matrices, normalization, quantize, recurrence, windows
+from polyreme.lowering.decompose import attention, matrices, normalization, quantize, recurrence, windows
 from polyreme.lowering.transforms.cleanup import known_number
 
 Value = Any  # at these levels each is a tensor, so its type has a shape, a rank and an element type
@@ -411,6 +411,12 @@ nn_to_tensor.lower(nn.AvgPool)(windows.avg_pool)
 nn_to_tensor.lower(nn.Standardize)(normalization.standardize)
 nn_to_tensor.lower(nn.StandardizeGradient)(normalization.standardize_gradient)
 nn_to_tensor.lower(nn.BatchNorm)(normalization.batch_norm)
+
+
+# --- attention
+
+nn_to_tensor.lower(nn.Attention)(attention.attention)
+nn_to_tensor.lower(nn.AttentionGradient)(attention.attention_gradient)
 
 
 # --- numbers in eight bits

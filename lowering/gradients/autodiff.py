@@ -22,6 +22,7 @@ from polyreme.ir.rewrite import rewrite_greedily
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.analysis.names import distinct
 from polyreme.lowering.gradients import (
+    attention,
     complex,
     control,
     custom,
@@ -48,7 +49,7 @@ __all__ = [
 ]  # fmt: skip
 
 # importing them fills the table
-_FAMILIES = (complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)
+_FAMILIES = (attention, complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)
 
 class Differentiated(NamedTuple):
     """The halves of a function's derivative.

@@ -87,6 +87,46 @@ BARRIER_BYTES = 1 << 10
 # Registers of a thread that copies, and of one that multiplies, where two warpgroups multiply: together no more than there are.
 COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
 
+# --- attention
+
+@dataclass(frozen=True)
+class FlashBlocks:
+    """Blocks for attention, each with the share of a device's arithmetic that it is expected to reach: `rows` and warps of a block,
+    `keys` of a tile, tiles (`stages`) in shared memory. A multiprocessor with fewer `warps` waits for results. To be measured.
+    """
+
+    rows: tuple[tuple[int, int, float], ...]
+    keys: tuple[tuple[int, float], ...]
+    stages: tuple[tuple[int, float], ...]
+    warps: int
+
+
+# More rows of a warp, 32 in place of 16, read less of shared memory for what they multiply.
+FLASH_TENSOR_CORES = FlashBlocks(
+    rows=((128, 4, 1.0), (64, 4, 0.7), (64, 2, 1.0), (32, 2, 0.7), (32, 1, 1.0), (16, 1, 0.7)),
+    keys=((64, 1.0), (32, 0.9), (16, 0.7)),
+    stages=((3, 1.0), (2, 1.0), (1, 0.7)),
+    warps=8,
+)
+# The same for 16 and 8 rows, by multiply and add.
+FLASH_FLOATS = FlashBlocks(
+    rows=((128, 8, 1.0), (64, 4, 1.0), (32, 4, 0.7), (32, 2, 1.0), (16, 2, 0.7), (16, 1, 1.0), (8, 1, 0.7)),
+    keys=((64, 1.0), (32, 0.9), (16, 0.7), (8, 0.5)),
+    stages=((3, 1.0), (2, 1.0), (1, 0.7)),
+    warps=8,
+)
+# Registers of a thread that a block for attention may be estimated to need: some are left for addresses. Left operands of up to so many
+# registers are kept in them.
+FLASH_REGISTERS, FLASH_KEPT_REGISTERS = 224, 48
+# Threads of a warp down and across, where each has rows and columns of scores; elements of the depth that are written out at once.
+FLASH_DEEP, FLASH_WIDE, FLASH_AT_ONCE = 4, 8, 16
+# Deeper keys and wider values have a kernel for the gradients of each.
+FLASH_TOGETHER = 128
+# Elements of a row that a thread holds in registers at most, of all operands together; a block of `BLOCK_THREADS` holds as many of each.
+HELD_ELEMENTS = 32
+# An exponential is a power of two, which a device has an instruction for, of so many times the number.
+LOG2_E = 1.4426950408889634
+
 # --- devices
 
 # Shared memory that a kernel has without asking for more when it is launched.

@@ -39,6 +39,8 @@ class GroupAttention(FuncPass):
         for op in list(func.block):
             if isinstance(op, tensor.Contract) and op.parent is func.block:
                 _group(op)
+            elif isinstance(op, tensor.Fused):
+                _without_arrays(op)
 
 
 def _group(second: tensor.Contract) -> None:
@@ -87,19 +89,44 @@ def _write_out_masks(found: Attention) -> bool:
             last = None if array is None else _last_seen(array)
             if last is None:
                 continue
-            b = Builder.before_op(op)
-            queries, keys = shape_of(x)[-2:]
-            lead = (1,) * (len(shape_of(x)) - 2)
-            query, key = (
-                b(tensor.Iota, shape=(*lead, queries, 1), axis=len(lead), dtype=i64),
-                b(tensor.Iota, shape=(*lead, 1, keys), axis=len(lead) + 1, dtype=i64),
-            )
-            later = b(tensor.Map, key, b(tensor.Map, query, b(tensor.Full, value=last, dtype=i64), fn="add"), fn="gt")
-            kind = element_type(x.type)
-            hidden = b(tensor.Map, later, b(tensor.Full, value=-math.inf, dtype=kind), b(tensor.Full, value=0.0, dtype=kind), fn="select")
-            op.set_operand(op.operands.index(x), hidden)
+            op.set_operand(op.operands.index(x), _later_hidden(Builder.before_op(op), x, last))
             changed = True
     return changed
+
+
+def _later_hidden(b: Builder, like: Value, last: int) -> Value:
+    """-inf where a key comes later than query + last, 0 elsewhere, in the shape and type of `like`."""
+    queries, keys = shape_of(like)[-2:]
+    lead = (1,) * (len(shape_of(like)) - 2)
+    query, key = (
+        b(tensor.Iota, shape=(*lead, queries, 1), axis=len(lead), dtype=i64),
+        b(tensor.Iota, shape=(*lead, 1, keys), axis=len(lead) + 1, dtype=i64),
+    )
+    later = b(tensor.Map, key, b(tensor.Map, query, b(tensor.Full, value=last, dtype=i64), fn="add"), fn="gt")
+    kind = element_type(like.type)
+    low, zero = b(tensor.Full, value=-math.inf, dtype=kind), b(tensor.Full, value=0.0, dtype=kind)
+    hidden: Value = b(tensor.Map, later, low, zero, fn="select")
+    return hidden
+
+
+def _without_arrays(group: tensor.Fused) -> None:
+    """Take arrays, which masks were folded to, out of a group of several products: a mask of later keys is written out again, any other
+    becomes an operand.
+    """
+    if sum(isinstance(op, tensor.Contract) for op in group.block) < 2:
+        return
+    for op in list(group.block):
+        if not isinstance(op, tensor.Constant) or op.value.size == 1:
+            continue
+        array = _known(op.result)
+        last = None if array is None else _last_seen(array)
+        if last is not None:
+            op.result.replace_all_uses_with(_later_hidden(Builder.before_op(op), op.result, last))
+        else:
+            outside = Builder.before_op(group).insert(op.clone())
+            op.result.replace_all_uses_with(group.block.add_arg(outside.type))
+            group.set_operands([*group.operands, outside], (len(group.operands) + 1,))
+        op.erase()
 
 
 def _known(value: Value) -> Array | None:

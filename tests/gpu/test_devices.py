@@ -152,7 +152,7 @@ def test_ptx_is_a_level():
 # Layouts and groups that only kernels for processors make use of; on a GPU sequences are written out step by step instead, and no pad is
 # written.
 OF_ONE_KIND = {
-    "join-products", "group-attention", "group-inverted-residuals", "group-padded-windows", "group-adaptive-pooling", "channels-last",
+    "join-products", "group-inverted-residuals", "group-padded-windows", "group-adaptive-pooling", "channels-last",
     "stack-rows", "tile-batch", "extremes-in-two-passes", "patch-products",
     "reduce-rows-first", "reduce-whole-images", "group-turned-convolutions", "integer-products",
     "recompute", "widen-halves", "hoist-from-loops", "hoist-from-scans", "unroll-scans", "move-pads",

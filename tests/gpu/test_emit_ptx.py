@@ -198,6 +198,11 @@ def every_op():
         "kernel.store %d, %y, %p6",
     ]
     lines += ["%e = kernel.mma %c, %c2, %c : vector<4xf32>", "kernel.store %e, %y, %p6"]
+    lines += ['%halves = kernel.alloc {shape = [256], dtype = f16, space = "shared"} : buffer<256xf16>']
+    lines += [f"%h{n} = kernel.load_matrix %halves, %p6 {{count = {n}}} : vector<{2 * n}xf16>" for n in (2, 4)]
+    lines += ["%f = kernel.mma %h4, %h2, %c : vector<4xf32>", "kernel.store %f, %y, %p6"]
+    lines += ["%power = kernel.exp2 %v : f32", "kernel.store %power, %y, %p6"]
+    lines += ['%narrow = kernel.apply %c2 {fn = "cast", dtype = bf16} : vector<2xbf16>', "kernel.store %narrow, %b, %p6"]
     return grid_module(
         "%b: buffer<4096xbf16>, %n: buffer<4096xindex>, %x: buffer<4096xf32>, %y: buffer<4096xf32>", "\n".join(lines), outputs=4
     )

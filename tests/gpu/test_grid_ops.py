@@ -341,3 +341,56 @@ def test_what_an_op_cannot_mean_is_refused(line, message):
 def test_a_block_has_at_most_1024_threads():
     with pytest.raises(PolyremeError, match="expected at most 1024 threads in a block but got 2048"):
         grid_module("%y: buffer<32xf32>", "kernel.barrier ()", block="[1024, 2]")
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_products_of_16_bit_floats(dtype):
+    kind = ml_dtypes.bfloat16 if dtype == "bf16" else np.float16
+    body = f"""
+%t = kernel.thread_id : index
+%eight = kernel.constant {{value = 8, dtype = index}} : index
+%four = kernel.constant {{value = 4, dtype = index}} : index
+%i = kernel.apply %t, %eight {{fn = "mul"}} : index
+%j = kernel.apply %t, %four {{fn = "mul"}} : index
+%a = kernel.load %x, %i {{lanes = 8}} : vector<8x{dtype}>
+%b = kernel.load %z, %j {{lanes = 4}} : vector<4x{dtype}>
+%c = kernel.load %y, %j {{lanes = 4}} : vector<4xf32>
+%d = kernel.mma %a, %b, %c : vector<4xf32>
+kernel.store %d, %y, %j
+"""
+    module = grid_module(f"%x: buffer<256x{dtype}>, %z: buffer<128x{dtype}>, %y: buffer<128xf32>", body)
+    x, z = (rng.standard_normal(n).astype(kind) for n in (256, 128))
+    got, want = both(module, [x, z], [np.ones(128, np.float32)])
+    left, right = np.empty((16, 16)), np.empty((16, 8))
+    at_left, at_right, at_sum = fragment_positions(16)
+    left[at_left[..., 0], at_left[..., 1]], right[at_right[..., 0], at_right[..., 1]] = x.reshape(32, 8), z.reshape(32, 4)
+    exact = (left @ right + 1)[at_sum[..., 0], at_sum[..., 1]].reshape(-1)
+    np.testing.assert_allclose(got[0], exact, rtol=1e-6, atol=1e-5)
+    np.testing.assert_array_equal(got[0], want[0])
+
+
+def test_powers_of_two_and_pairs_rounded_to_bfloat16():
+    body = """
+%t = kernel.thread_id : index
+%two = kernel.constant {value = 2, dtype = index} : index
+%i = kernel.apply %t, %two {fn = "mul"} : index
+%pair = kernel.load %x, %i {lanes = 2} : vector<2xf32>
+%narrow = kernel.apply %pair {fn = "cast", dtype = bf16} : vector<2xbf16>
+kernel.store %narrow, %z, %i
+%v = kernel.load %x, %t : f32
+%one = kernel.apply %v {fn = "cast", dtype = bf16} : bf16
+kernel.store %one, %w, %t
+%p = kernel.exp2 %v : f32
+kernel.store %p, %y, %t
+"""
+    module = grid_module("%x: buffer<64xf32>, %z: buffer<64xbf16>, %w: buffer<32xbf16>, %y: buffer<32xf32>", body, outputs=3)
+    x = np.concatenate([[0, -0.0, np.inf, -np.inf, np.nan, 1.00390625, 1.01171875, 3.4e38, -130, 127.5], rng.uniform(-20, 20, 54)])
+    x = x.astype(np.float32)
+    empty = [np.zeros(64, ml_dtypes.bfloat16), np.zeros(32, ml_dtypes.bfloat16), np.zeros(32, np.float32)]
+    got, want = both(module, [x], empty)
+    for mine, theirs in zip(got, want, strict=True):
+        np.testing.assert_array_equal(mine.astype(np.float32), theirs.astype(np.float32))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got[0].astype(np.float32), x.astype(ml_dtypes.bfloat16).astype(np.float32))
+        exact = np.exp2(x[:32].astype(np.float64))
+    np.testing.assert_allclose(got[2], np.where(exact < np.finfo(np.float32).tiny, 0, exact), rtol=1e-6)

@@ -6,19 +6,24 @@ import math
 from typing import Any
 
 from polyreme import dispatch
+from polyreme.casting.state import REGIONS
+from polyreme.device import current_place
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Expr, UnknownSize
-from polyreme.ir.types import i1, i64
+from polyreme.ir.types import bf16, f16, f32, i1, i64
 from polyreme.math.common import cast_to, tensor_arg
 from polyreme.math.elementwise import add
 from polyreme.math.elementwise import scale as scaled
 from polyreme.math.linalg import matmul
-from polyreme.math.manipulation import expand, flatten, squeeze, transpose, unsqueeze
+from polyreme.math.manipulation import expand, flatten, reshape, squeeze, transpose, unsqueeze
 from polyreme.nn.functional.activation import softmax
 from polyreme.nn.functional.common import dropout
 from polyreme.tensor import Tensor
 
 __all__ = ["scaled_dot_product_attention"]
+
+# Deeper keys and wider values than these have no kernel without scores in memory.
+MOST_DEPTH = 256
 
 
 def additive_mask(mask: Tensor | None, dtype: Any) -> Tensor | None:
@@ -45,6 +50,38 @@ def attend(
     if dropout_p:
         weights = dropout(weights, dropout_p, training=training)
     return matmul(weights, value), weights
+
+
+def takes_whole() -> bool:
+    """Whether attention may be one op: on a GPU, in programs that are no lists of Paddle's operators."""
+    recorder = dispatch.active_trace()
+    return bool(current_place().is_gpu_place()) and (recorder is None or recorder.taped)
+
+
+def attend_whole(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, factor: float, dropout_p: float, causal: bool) -> Any:
+    """softmax(factor query keyᵀ + mask) value for [batch, length, heads, depth] as one op, where a GPU computes it without its scores in
+    memory; None elsewhere, and where the weights, or gradients of the mask, are needed.
+    """
+    if dropout_p or not takes_whole():
+        return None
+    kinds = [t.type for t in (query, key, value)]
+    if any(t.dtype != kinds[0].dtype or t.dtype not in (f32, f16, bf16) or t.rank != 4 for t in kinds):
+        return None
+    if any(t.shape[2] != kinds[0].shape[2] or not isinstance(t.shape[3], int) or not 0 < t.shape[3] <= MOST_DEPTH for t in kinds):
+        return None
+    if kinds[1].shape[1] != kinds[2].shape[1] or any(t.shape[0] != kinds[0].shape[0] or 0 in t.shape for t in kinds):
+        return None
+    if mask is not None and (causal or not mask.stop_gradient or mask.type.dtype != kinds[0].dtype or REGIONS.count):
+        return None
+    if mask is not None:
+        if mask.ndim > 4:
+            return None
+        mask = reshape(mask, [*[1] * (4 - mask.ndim), *mask.type.shape]) if mask.ndim < 4 else mask
+        scores = (kinds[0].shape[0], kinds[0].shape[2], kinds[0].shape[1], kinds[1].shape[1])
+        if any(n not in (1, m) for n, m in zip(mask.type.shape, scores, strict=True)):
+            return None
+    out, _ = dispatch.call(ops.Attention, query, key, value, mask, scale=float(factor), causal=causal)
+    return out
 
 
 def _later(scores: Tensor) -> Tensor:
@@ -105,6 +142,9 @@ def scaled_dot_product_attention(
         attn_mask = dispatch.call(ops.Where, attn_mask, dispatch.full((), 0.0, dtype), dispatch.full((), float("-inf"), dtype))
     depth = query.shape[-1]
     factor = scale or (depth**-0.5 if depth else 1.0)
+    whole = attend_whole(query, key, value, None if is_causal else attn_mask, factor, dropout_p if training else 0.0, is_causal)
+    if whole is not None:
+        return whole if batched else squeeze(whole, 0)
     query, key, value = (transpose(t, [0, 2, 1, 3]) for t in (query, key, value))
     out, _ = attend(query, key, value, attn_mask, factor, dropout_p, training, is_causal)
     out = transpose(out, [0, 2, 1, 3])

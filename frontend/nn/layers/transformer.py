@@ -13,7 +13,7 @@ from polyreme.math.manipulation import concat, reshape, transpose
 from polyreme.nn import functional as F
 from polyreme.nn.attributes import ParamAttr
 from polyreme.nn.container import LayerList
-from polyreme.nn.functional.attention import additive_mask, attend
+from polyreme.nn.functional.attention import additive_mask, attend, attend_whole, takes_whole
 from polyreme.nn.layer import Layer
 from polyreme.nn.layers.common import Dropout, Linear
 from polyreme.nn.layers.norm import LayerNorm
@@ -80,9 +80,13 @@ class MultiHeadAttention(Layer):
         self.v_proj = Linear(self.vdim, embed_dim, weight_attr, bias_attr)
         self.out_proj = Linear(embed_dim, embed_dim, weight_attr, bias_attr)
 
+    def _split(self, x: Tensor) -> Tensor:
+        """[batch, length, embed_dim] as [batch, length, heads, depth]."""
+        return reshape(x, [0, 0, self.num_heads, self.head_dim])
+
     def _heads(self, x: Tensor) -> Tensor:
         """[batch, length, embed_dim] as [batch, heads, length, depth]."""
-        return transpose(reshape(x, [0, 0, self.num_heads, self.head_dim]), [0, 2, 1, 3])
+        return transpose(self._split(x), [0, 2, 1, 3])
 
     def compute_kv(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Projected keys and values, [batch, heads, length, depth] each."""
@@ -100,11 +104,26 @@ class MultiHeadAttention(Layer):
         shape = [key.shape[0], self.num_heads, 0, self.head_dim]
         return self.Cache(full(shape, 0, key.dtype), full(shape, 0, key.dtype))
 
+    def _whole(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor | None:
+        """The answer where attention is one op: its weights do not exist. None elsewhere."""
+        dropout = self.dropout if self.training else 0.0
+        if self.need_weights or dropout or not takes_whole() or type(self).compute_kv is not MultiHeadAttention.compute_kv:
+            return None
+        q, k, v = (self._split(project(x)) for project, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value)))
+        mask, factor = additive_mask(mask, q.type.dtype), self.head_dim**-0.5
+        out = attend_whole(q, k, v, mask, factor, dropout, False)
+        if out is None:
+            q, k, v = (transpose(x, [0, 2, 1, 3]) for x in (q, k, v))
+            out = transpose(attend(q, k, v, mask, factor, dropout, self.training)[0], [0, 2, 1, 3])
+        return self.out_proj(reshape(out, [0, 0, self.embed_dim]))
+
     def forward(
         self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, attn_mask: Tensor | None = None, cache: Any = None
     ) -> Any:
         key = query if key is None else key
         value = query if value is None else value
+        if cache is None and (whole := self._whole(query, key, value, attn_mask)) is not None:
+            return whole
         q = self._heads(self.q_proj(query))
         k, v = (cache.k, cache.v) if isinstance(cache, self.StaticCache) else self.compute_kv(key, value)
         if isinstance(cache, self.Cache):

@@ -1,4 +1,4 @@
-"""One thread per element, or per vector of elements. Takes any root, and computes reductions inside where they are read."""
+"""One thread per element, or per vector of elements. Takes any root of at most one product; reductions are computed where they are read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ from polyreme.lowering.machines.gpu import BLOCK_THREADS, VECTOR_BYTES
 _FLAT = (tensor.Map, tensor.Full, tensor.DimValue, tensor.Constant, tensor.Broadcast)
 
 
-def build_elements(request: Request) -> KernelPlan:
-    """The plan of any root: a kernel for the results of each shape."""
+def build_elements(request: Request) -> KernelPlan | None:
+    """The plan of any root, a kernel for the results of each shape; None for a group of several products, whose elements would be computed
+    again for each that is made of them.
+    """
+    if len(request.ops(tensor.Contract)) > 1:
+        return None
     func = collapse_axes(request.func)
     values = func.block.terminator.operands
     shapes = list(dict.fromkeys(shape_of(v) for v in values))

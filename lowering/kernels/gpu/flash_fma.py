@@ -13,20 +13,14 @@ from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gpu.flash_kernel import FlashKernel, FlashSchedule, Segment, Weights
 from polyreme.lowering.kernels.gpu.flash_problem import Flash, Side
-from polyreme.lowering.machines.gpu import WARP
-
-# Threads of a warp down and across.
-DEEP, WIDE = 4, 8
-LANES = 4
-_NEIGHBOURS = (1, 2, 4)
-# Elements of the depth that are written out in one round of the loop over it.
-_AT_ONCE = 16
+from polyreme.lowering.kernels.gpu.tiles import LANES
+from polyreme.lowering.machines.gpu import FLASH_AT_ONCE, FLASH_DEEP, FLASH_WIDE, WARP
 
 
 def registers(p: Flash, rows: int, warps: int, keys: int) -> int:
     """About how many registers a thread needs."""
-    tall, wide = rows // (warps * DEEP), keys // WIDE
-    sums = sum(-(-p.room(s.columns.inner) // (WIDE * LANES)) * LANES for s in p.sums)
+    tall, wide = rows // (warps * FLASH_DEEP), keys // FLASH_WIDE
+    sums = sum(-(-p.room(s.columns.inner) // (FLASH_WIDE * LANES)) * LANES for s in p.sums)
     return tall * sums + len(p.scores) * tall * wide + 8 * (tall + wide) + 48
 
 
@@ -37,13 +31,14 @@ def weight_bytes(p: Flash, rows: int, keys: int) -> int:
 
 class ThreadFlash(FlashKernel):
     what = "flash_fma"
-    unit = WIDE * LANES
+    unit = FLASH_WIDE * LANES
     padding = LANES
+    neighbours = (1, 2, 4)
 
     def __init__(self, p: Flash, schedule: FlashSchedule):
         super().__init__(p, schedule)
-        self.tall = schedule.rows // (schedule.warps * DEEP)
-        self.wide = schedule.keys // WIDE
+        self.tall = schedule.rows // (schedule.warps * FLASH_DEEP)
+        self.wide = schedule.keys // FLASH_WIDE
 
     @property
     def stored(self) -> ScalarType:
@@ -56,22 +51,23 @@ class ThreadFlash(FlashKernel):
     def open(self) -> None:
         code = self.code
         lane = code.mod(self.thread, WARP)
-        self.down = code.add(code.mul(code.div(self.thread, WARP), self.tall * DEEP), code.div(lane, WIDE))
-        self.across = code.mod(lane, WIDE)
+        self.down = code.add(code.mul(code.div(self.thread, WARP), self.tall * FLASH_DEEP), code.div(lane, FLASH_WIDE))
+        self.across = code.mod(lane, FLASH_WIDE)
         self.line = self.schedule.keys + LANES
         self.boards = [self.kernel.shared(self.schedule.rows * self.line, f32) for _ in self.p.sums]
 
     def _rows(self) -> list[Index]:
         """Within the block."""
-        return [self.code.add(self.down, DEEP * i) for i in range(self.tall)]
+        return [self.code.add(self.down, FLASH_DEEP * i) for i in range(self.tall)]
 
     def places(self) -> tuple[list[Index], list[Index]]:
         code = self.code
-        return [code.add(self.row0, r) for r in self._rows()], [code.add(self.across, WIDE * j) for j in range(self.wide)]
+        return [code.add(self.row0, r) for r in self._rows()], [code.add(self.across, FLASH_WIDE * j) for j in range(self.wide)]
 
     def start(self) -> list[Value]:
         code = self.code
-        sums = [code.zero(f32, LANES) for s in self.p.sums for _ in range(self.tall * self.streamed[s.columns].width // (WIDE * LANES))]
+        count = sum(self.tall * self.streamed[s.columns].width // (FLASH_WIDE * LANES) for s in self.p.sums)
+        sums = [code.zero(f32, LANES) for _ in range(count)]
         if not self.p.online:
             return sums
         return [*[self.low()] * self.tall, *[code.constant(0.0, f32)] * self.tall, *sums]
@@ -81,13 +77,13 @@ class ThreadFlash(FlashKernel):
         sums = [code.constant(0.0, f32)] * (self.tall * self.wide)
         # No more than there is: what is behind the operand's own elements is zeros.
         depth = -(-left.size // LANES) * LANES
-        step = next(n for n in (_AT_ONCE, 8, LANES) if depth % n == 0)
+        step = next(n for n in (FLASH_AT_ONCE, 8, LANES) if depth % n == 0)
         with code.loop(0, depth, sums, step=step, name="d") as loop:
             sums = list(loop.carried)
             for d in range(0, step, LANES):
                 at = code.add(loop.iv, d)
                 a = [code.load(left.board, left.at(r, at), LANES, align=16) for r in self._rows()]
-                b = [code.load(right.board, right.at(code.add(self.across, WIDE * j), at), LANES, align=16) for j in range(self.wide)]
+                b = [code.load(right.board, right.at(code.add(self.across, FLASH_WIDE * j), at), LANES, align=16) for j in range(self.wide)]
                 for e in range(LANES):
                     xs, ys = [code.extract(x, e) for x in a], [code.extract(y, e) for y in b]
                     for i, x in enumerate(xs):
@@ -100,18 +96,20 @@ class ThreadFlash(FlashKernel):
         code = self.code
         for i, r in enumerate(self._rows()):
             for j in range(self.wide):
-                code.store(weights[i, j], self.boards[y], code.add(code.mul(r, self.line), self.across, WIDE * j))
+                code.store(weights[i, j], self.boards[y], code.add(code.mul(r, self.line), self.across, FLASH_WIDE * j))
 
     def _add_up(self, y: int, columns: Side, sums: Sequence[Value]) -> list[Value]:
         code, tile = self.code, self.streamed[columns]
-        vectors = tile.width // (WIDE * LANES)
+        vectors = tile.width // (FLASH_WIDE * LANES)
         mine = code.mul(self.across, LANES)
         with code.loop(0, self.schedule.keys, list(sums), step=LANES, name="c") as loop:
             made = list(loop.carried)
             weights = [code.load(self.boards[y], code.add(code.mul(r, self.line), loop.iv), LANES, align=16) for r in self._rows()]
             for e in range(LANES):
                 at = code.add(loop.iv, e)
-                right = [code.load(tile.board, tile.at(at, code.add(mine, WIDE * LANES * n)), LANES, align=16) for n in range(vectors)]
+                right = [
+                    code.load(tile.board, tile.at(at, code.add(mine, FLASH_WIDE * LANES * n)), LANES, align=16) for n in range(vectors)
+                ]
                 for i, weight in enumerate(weights):
                     each = code.broadcast(code.extract(weight, e), LANES)
                     for n in range(vectors):
@@ -129,7 +127,7 @@ class ThreadFlash(FlashKernel):
             if segment.tail:
                 inside = self.inside(first)
                 numbers = {(i, j): code.apply("select", inside[j], x, self.low()) for (i, j), x in numbers.items()}
-            weights, peaks, totals, factors = self.soften(tall, self.wide, numbers, peaks, totals, _NEIGHBOURS)
+            weights, peaks, totals, factors = self.soften(tall, self.wide, numbers, peaks, totals, self.neighbours)
             vectors = len(sums) // tall
             sums = [code.apply("mul", x, code.broadcast(factors[i // vectors], LANES)) for i, x in enumerate(sums)]
             each, head = [weights], [*peaks, *totals]
@@ -144,7 +142,7 @@ class ThreadFlash(FlashKernel):
         self.kernel.barrier()
         made: list[Value] = []
         for y, s in enumerate(p.sums):
-            count = tall * self.streamed[s.columns].width // (WIDE * LANES)
+            count = tall * self.streamed[s.columns].width // (FLASH_WIDE * LANES)
             made += self._add_up(y, s.columns, sums[len(made) : len(made) + count])
         return [*head, *made]
 
@@ -154,17 +152,17 @@ class ThreadFlash(FlashKernel):
         inverses: list[Value] = []
         if p.online:
             for i in range(tall):
-                inverse, kept = self.close(carried[i], carried[tall + i], _NEIGHBOURS)
+                inverse, kept = self.close(carried[i], carried[tall + i], self.neighbours)
                 inverses.append(inverse)
                 if p.kept is not None:
                     self.store_kept(rows[i], kept, code.condition("eq", self.across, 0))
             carried = carried[2 * tall :]
         for y, s in enumerate(p.sums):
-            vectors = self.streamed[s.columns].width // (WIDE * LANES)
+            vectors = self.streamed[s.columns].width // (FLASH_WIDE * LANES)
             for i in range(tall):
                 for n in range(vectors):
                     values = [code.extract(carried[i * vectors + n], e) for e in range(LANES)]
                     if inverses:
                         values = [code.apply("mul", x, inverses[i]) for x in values]
-                    self.store_sum(y, rows[i], code.add(code.mul(self.across, LANES), WIDE * LANES * n), values)
+                    self.store_sum(y, rows[i], code.add(code.mul(self.across, LANES), FLASH_WIDE * LANES * n), values)
             carried = carried[tall * vectors :]

@@ -25,10 +25,9 @@ from polyreme.lowering.kernels.gpu.grid import GridKernel, both, exchange, truth
 from polyreme.lowering.kernels.plan import Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule
-from polyreme.lowering.machines.gpu import VECTOR_BYTES
+from polyreme.lowering.machines.gpu import LOG2_E, VECTOR_BYTES
 from polyreme.lowering.machines.targets import GpuTarget
 
-LOG2_E = 1.4426950408889634
 # Numbers of scores by the thread's row and column.
 Weights = dict[tuple[int, int], Value]
 
@@ -70,7 +69,7 @@ class Segment:
     tail: bool
 
 
-class Tile:
+class Lines:
     """A tile of an operand in shared memory: `count` lines of `width` elements, some of them zeros behind the operand's own `size`."""
 
     def __init__(self, made: FlashKernel, side: Side, count: int, stages: int):
@@ -170,14 +169,16 @@ class FlashKernel:
     # Lines of tiles have a multiple of `unit` elements, and lie `padding` elements more apart than they are long.
     unit = 1
     padding = 0
+    # The lanes with which a lane shares its rows differ from it by these bits.
+    neighbours: tuple[int, ...] = ()
 
     def __init__(self, p: Flash, schedule: FlashSchedule):
         self.p, self.schedule = p, schedule
         self.threads = schedule.warps * 32
         self.rows, self.columns = p.sizes[p.row], p.sizes[p.column]
         self.blocks = ceildiv(self.rows, schedule.rows)
-        self.resident = {side: Tile(self, side, schedule.rows, 1) for side in p.resident}
-        self.streamed = {side: Tile(self, side, schedule.keys, schedule.stages) for side in p.streamed}
+        self.resident = {side: Lines(self, side, schedule.rows, 1) for side in p.resident}
+        self.streamed = {side: Lines(self, side, schedule.keys, schedule.stages) for side in p.streamed}
 
     @property
     def stored(self) -> ScalarType:

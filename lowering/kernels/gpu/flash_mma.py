@@ -13,14 +13,9 @@ from polyreme.dialects import kernel
 from polyreme.ir.core import Value
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.gpu.flash_kernel import FlashKernel, Segment, Tile, Weights
+from polyreme.lowering.kernels.gpu.flash_kernel import FlashKernel, Lines, Segment, Weights
 from polyreme.lowering.kernels.gpu.flash_problem import Flash, Side
-from polyreme.lowering.machines.gpu import MMA_COLUMNS, MMA_DEPTH, MMA_ROWS, MMA_SUMS, WARP
-
-# The lanes with which a lane shares its rows differ from it by these bits.
-_NEIGHBOURS = (1, 2)
-# Left operands of up to so many registers are kept in them.
-MOST_KEPT = 48
+from polyreme.lowering.machines.gpu import FLASH_KEPT_REGISTERS, MMA_COLUMNS, MMA_DEPTH, MMA_ROWS, MMA_SUMS, WARP
 
 
 def rows_of_warp(rows: int, warps: int) -> int:
@@ -38,7 +33,7 @@ def registers(p: Flash, rows: int, warps: int, keys: int) -> int:
 def kept_registers(p: Flash, high: int) -> int:
     """Registers of left operands that stay in them through the loop; 0 where these are too many."""
     wanted = sum(high * -(-p.room(s.inner) // MMA_DEPTH) * 4 for s in p.resident)
-    return wanted if wanted <= MOST_KEPT and len(p.sums) == 1 else 0
+    return wanted if wanted <= FLASH_KEPT_REGISTERS and len(p.sums) == 1 else 0
 
 
 class WarpFlash(FlashKernel):
@@ -47,6 +42,7 @@ class WarpFlash(FlashKernel):
     # So that the 8 lines that one instruction loads fill different banks.
     padding = 8
     uses_fast = True
+    neighbours = (1, 2)
 
     def open(self) -> None:
         code = self.code
@@ -72,7 +68,7 @@ class WarpFlash(FlashKernel):
 
     # --- matrices from shared memory
 
-    def _matrices(self, tile: Tile, line: Index, inner: Index, lines_first: bool, transpose: bool = False) -> Value:
+    def _matrices(self, tile: Lines, line: Index, inner: Index, lines_first: bool, transpose: bool = False) -> Value:
         """Four matrices of 8 x 8 of 16 lines from `line` on and 16 elements from `inner` on; the second one follows the first along the
         lines, or along the elements.
         """
@@ -84,7 +80,7 @@ class WarpFlash(FlashKernel):
         value: Value = code.b(kernel.LoadMatrix, tile.board, code.value(at), count=4, transpose=transpose)
         return code.reinterpret(value, self.stored) if element_type(value.type) != self.stored else value
 
-    def _left(self, tile: Tile, m: int, d: int) -> Value:
+    def _left(self, tile: Lines, m: int, d: int) -> Value:
         return self._matrices(tile, self.code.add(self.first_row, m * MMA_ROWS), d, True)
 
     def _halves(self, pair: Value) -> list[Value]:
@@ -154,7 +150,7 @@ class WarpFlash(FlashKernel):
             if segment.tail:
                 inside = self.inside(first)
                 numbers = {(i, j): code.apply("select", inside[j], x, self.low()) for (i, j), x in numbers.items()}
-            weights, peaks, totals, factors = self.soften(count, 2 * self.pieces, numbers, peaks, totals, _NEIGHBOURS)
+            weights, peaks, totals, factors = self.soften(count, 2 * self.pieces, numbers, peaks, totals, self.neighbours)
             across = len(sums) // self.high
             scaled = []
             for i, x in enumerate(sums):
@@ -182,7 +178,7 @@ class WarpFlash(FlashKernel):
         if p.online:
             count = 2 * self.high
             for i in range(count):
-                inverse, kept = self.close(carried[i], carried[count + i], _NEIGHBOURS)
+                inverse, kept = self.close(carried[i], carried[count + i], self.neighbours)
                 inverses.append(inverse)
                 if p.kept is not None:
                     self.store_kept(rows[i], kept, truth_of_first(self))

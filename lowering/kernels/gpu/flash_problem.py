@@ -23,9 +23,12 @@ from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, TensorType, element_type, f32
 from polyreme.lowering.analysis.access import Access, row_major, trace
 from polyreme.lowering.analysis.attention import MOST_DEPTH, Attention, find_attention
-from polyreme.lowering.analysis.half_floats import HALVES
+from polyreme.lowering.analysis.half_floats import HALVES, is_widening
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.plan import Request
+
+# What may stand beside an attention in its group, to make masks: elements are computed where they are read.
+_BESIDE = (tensor.Map, tensor.Full, tensor.Constant, tensor.DimValue, tensor.Iota, tensor.Broadcast, tensor.Reshape, tensor.Transpose)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +112,7 @@ class Flash:
 def find_flash(request: Request) -> Flash | None:
     """The attention, or the gradients of one, that a group is; None for any other group."""
     products = request.ops(tensor.Contract)
-    if not 2 <= len(products) <= 4 or element_type(products[0].result.type) not in (f32, *HALVES):
+    if not 2 <= len(products) <= 4 or any(element_type(op.result.type) not in (f32, *HALVES) for op in products):
         return None
     return _attention(request, products) or _gradients(request, products)
 
@@ -123,16 +126,18 @@ def _attention(request: Request, products: list[tensor.Contract]) -> Flash | Non
     if found is None or found.first is not products[0] or len(found.parts) != 1:
         return None
     extra = _logarithm(results[1], found) if len(results) == 2 else set()
-    if extra is None or set(request.ops()) - found.ops - extra:
+    if extra is None or not all(isinstance(op, _BESIDE) for op in set(request.ops()) - found.ops - extra):
         return None
-    part = found.parts[0]
-    if not all(isinstance(access.source, BlockArgument) for access in (part.keys, part.values)):
+    spec = tensor.ContractSpec(found.first.spec)
+    keys_of_first, letters = (found.first.b, spec.b) if found.key in spec.b else (found.first.a, spec.a)
+    memory = trace(keys_of_first, letters, narrow=True), found.parts[0].values
+    if not all(isinstance(access.source, BlockArgument) for access in memory):
         return None
-    access = trace(found.queries, found.query_letters)
+    access = trace(found.queries, found.query_letters, narrow=True)
     queries = Side(found.query, found.depth, value=found.queries, letters=found.query_letters)
     if isinstance(access.source, BlockArgument):
         queries = Side(found.query, found.depth, access)
-    keys, values = Side(found.key, found.depth, part.keys), Side(found.key, found.width, part.values)
+    keys, values = (Side(found.key, inner, access) for inner, access in zip((found.depth, found.width), memory, strict=True))
     return Flash(
         request,
         found.sizes,
@@ -175,9 +180,10 @@ class _Sides:
         self._made: dict[tuple[Value, str, str], Side] = {}
 
     def side(self, value: Value, letters: str, along: str, inner: str) -> Side:
-        key = value, letters, along
+        cast = value.producer()
+        key = (value if cast is None or not is_widening(cast) else cast.operands[0]), letters, along
         if key not in self._made:
-            self._made[key] = Side(along, inner, trace(value, letters))
+            self._made[key] = Side(along, inner, trace(value, letters, narrow=True))
         return self._made[key]
 
 

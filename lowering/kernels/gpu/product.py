@@ -179,6 +179,7 @@ def plan_product(p: GpuProduct, tile: BlockTile, parts: int, make: ProductKernel
     step = make(p, tile, _board_sink(p), [*operands, scratch(0)], parts, [*types, board]).build()
     rest = _rest(p, TensorType(board.shape, kept))
     plan = build_rows(rest) or build_elements(rest)
+    assert plan is not None, "there is no product left"
     moved = {operand(len(operands)): scratch(0), **{scratch(i): scratch(i + 1) for i in range(len(plan.scratch))}}
     steps = [Step(s.func, tuple(moved.get(slot, slot) for slot in s.slots), s.grid, s.block) for s in plan.steps]
     return KernelPlan((step, *steps), scratch=(board, *plan.scratch))
