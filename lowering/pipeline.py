@@ -315,7 +315,7 @@ def _gpu_passes(target: Target, prepare: str) -> list[PassLike]:
         GroupAttention(),
         SinkReshapes(),
         MovePads(),
-        Fuse(write_pads=False),
+        Fuse(write_pads=False, whole_rows=True),
     ]
 
 

@@ -25,6 +25,7 @@ from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import is_pooling, rows_of, shape_of
+from polyreme.lowering.machines.gpu import BLOCK_THREADS, HELD_ELEMENTS
 from polyreme.lowering.machines.instructions import MANY_REGISTERS, WIDEST_LANES
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.machines.tasks import TASKS_OF_THREAD
@@ -68,6 +69,8 @@ class Fuse(FuncPass):
 
     Before: `tensor` ops in a function body.  After: the same values; every op left is a root, a `fused` group or an op alone. Runs before
     scheduling, because a schedule is chosen per root. With `write_pads` a pad that a pooling's windows slide over has a kernel of its own.
+    With `whole_rows` what is made of a row's reductions joins a group together with these, where it is a further result, such as the
+    statistics of a normalisation: the row is read once.
     """
 
     name: ClassVar[str] = "fuse"
@@ -75,6 +78,7 @@ class Fuse(FuncPass):
     max_ops: int = 64
     max_inputs: int = 24
     write_pads: bool = True
+    whole_rows: bool = False
 
     def run_on(self, func: Func) -> None:
         if any(op.dialect == "tensor" for op in func.block):
@@ -179,6 +183,55 @@ class _Fusion:
             if not self._reaches(others, group) and self._may_join(op, mine, group):
                 self._merge(mine, group)
                 return
+            if self.options.whole_rows and self._join_with_reductions(op, group):
+                return
+
+    def _join_with_reductions(self, op: Op, group: Group) -> bool:
+        """Join the ops from row reductions to `op`, and these, to a group that reads it; whether that can be. One of them alone might have
+        no form beside the group.
+        """
+        steps, pending = {op: None}, [op]
+        has_rows = False
+        while pending:
+            at = pending.pop()
+            if isinstance(at, tensor.Reduce):
+                has_rows = has_rows or not is_pooling(at)
+                continue
+            for x in at.operands:
+                made = x.producer()
+                if isinstance(made, (tensor.Map, tensor.Reduce)) and made not in steps and self._depends_on_reduction_itself(made):
+                    steps[made] = None
+                    pending.append(made)
+        parts = list(dict.fromkeys([*(self.group[step] for step in steps if step in self.group), group]))
+        joined = Group({member for part in parts for member in part.members}, self.order)
+        if not has_rows or len(joined.ops) > self.options.max_ops or not all(_fusible(step) for step in joined.ops):
+            return False
+        following = dict.fromkeys(self.group[r] for member in joined.ops for r in self._readers(member))
+        outside = [g for g in following if g not in parts]
+        if any(self._reaches(outside, part) for part in parts):
+            return False
+        for consumer in joined.ops:
+            for value, path in self._reads_of(consumer):
+                made = value.producer()
+                if made in joined.members and not self._reads_once(made, consumer, path, joined):
+                    return False
+        if not self._has_form(joined) or not self._has_short_rows(joined):
+            return False
+        for member in joined.ops:
+            self.group[member] = joined
+        return True
+
+    def _has_short_rows(self, group: Group) -> bool:
+        """Whether rows lie along memory and are short enough for the registers of a block: longer ones are cut into parts by themselves."""
+        ops, _, results = self._parts(group)
+        rows = rows_of(ops, results)
+        if rows is None:
+            return False
+        length, sized = product(rows.space[a] for a in rows.reduced), [a for a, n in enumerate(rows.space) if n != 1]
+        return bool(sized) and sized[-1] in rows.reduced and isinstance(length, int) and length <= HELD_ELEMENTS * BLOCK_THREADS
+
+    def _depends_on_reduction_itself(self, op: Op) -> bool:
+        return isinstance(op, tensor.Reduce) or self._depends_on_reduction(op)
 
     def _merge(self, a: Group, b: Group) -> None:
         merged = Group(a.members | b.members, self.order)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from polyreme.dialects.mt19937 import seed_state
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
+from polyreme.lowering.emit.ptx.emit_module import emit_ptx
 from polyreme.lowering.machines.gpu import FLOATS
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
@@ -292,3 +293,33 @@ def test_draws_are_those_of_the_cpu_bit_for_bit(count, used, device):
 def test_any_module_gives_what_it_means(level, device, data):
     sample = data.draw(modules(level))
     check_bounds(sample.module, sample.inputs, device)
+
+
+ROWS = {
+    "softmax": "func @main(%x: T) -> T { %y = nn.softmax %x  return %y }",
+    "log_softmax": "func @main(%x: T) -> T { %y = nn.log_softmax %x  return %y }",
+    "gradient of softmax": """func @main(%y: T, %g: T) -> T {
+%m = nn.mul %g, %y  %s = nn.sum %m {axis = [1], keepdims = true}  %d = nn.sub %g, %s  %r = nn.mul %y, %d  return %r }""",
+    "layer norm": """func @main(%x: T, %w: V, %b: V) -> (T, S, S) {
+%y, %m, %v = nn.standardize %x, %w, %b {axes = [1], affine = [1]}  return %y, %m, %v }""",
+    "rms norm": """func @main(%x: T, %w: V) -> T {
+%q = nn.square %x  %m = nn.mean %q {axis = [1], keepdims = true}  %r = nn.rsqrt %m  %n = nn.mul %x, %r  %y = nn.mul %n, %w  return %y }""",
+}
+
+
+@DEVICES
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_read_once(name, device):
+    # Rows of 7 and 1500 elements, of which the last thread's are not all there, and of the most that a block holds.
+    for length in (7, 1500, 4096):
+        text = ROWS[name].replace("T", f"tensor<3x{length}xf32>").replace("V", f"tensor<{length}xf32>").replace("S", "tensor<3xf32>")
+        module = parse_module(text)
+        rng = np.random.default_rng(length)
+        inputs = [rng.uniform(0.1, 2, a.type.shape).astype(np.float32) for a in module.function("main").args]
+        check(module, inputs, device, rtol=2e-5, atol=2e-5)
+        target = find_target("cuda:sm_90")
+        code = emit_ptx(lower(module, target), target)
+        (kernel,) = code.kernels.values()
+        # Each operand with rows, and each vector, once for each element of a thread.
+        each = -(-length // kernel.threads)
+        assert code.ptx.count("ld.global") == each * len(inputs)

@@ -4,6 +4,9 @@ If the last axis is reduced, a block takes one row. Its threads stride along it,
 next stage. Otherwise neighbouring threads take neighbouring rows, so that reads coalesce, and a few of them share each row. Short rows get
 one thread each.
 
+A row of which more than one stage, or a stage and a result, is made is read once where the threads' registers hold it: each thread keeps
+its elements, and what was computed of them. Longer rows are read by each stage.
+
 Few long rows would leave most of the device idle. They are cut into parts, whose partial results wait in scratch memory.
 """
 
@@ -25,7 +28,7 @@ from polyreme.lowering.kernels.general.loops import accumulator_of, describe, re
 from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import BLOCK_THREADS, RUNNING_BLOCKS, WARP
+from polyreme.lowering.machines.gpu import BLOCK_THREADS, HELD_ELEMENTS, RUNNING_BLOCKS, WARP
 
 # Rows of at most so many elements are one thread's work, if there are many.
 MOST_ELEMENTS_OF_THREAD = 16
@@ -106,6 +109,19 @@ class _RowKernel:
         self.layout = _layout(rows)
         self.stages = max(rows.level[s.result] for s in rows.staged)
         self.scratch_types = [BufferType((parts, self.count), accumulator_of(s)) for s in rows.staged] if parts > 1 else []
+        self.held = self._held() if parts == 1 else 0
+        self._places_held: list[tuple[list[Position], Value | None]] = []
+
+    def _held(self) -> int:
+        """How many elements of a row each worker holds in registers, so that the row is read once and nothing is computed of it twice; 0
+        where it is read once anyhow, or too long.
+        """
+        full = [v for v in self.results if self.rows.is_full(v)]
+        if self.layout.rows != 1 or not isinstance(self.length, int) or (self.stages == 1 and not full):
+            return 0
+        each = -(-self.length // self.layout.workers)
+        read = sum(shape_of(a) == self.rows.space for a in self.func.args)
+        return each if each * max(read, 1) <= HELD_ELEMENTS else 0
 
     def build(self) -> Step:
         func, layout = self.func, self.layout
@@ -128,6 +144,7 @@ class _RowKernel:
             if self.partial is not None:
                 self._gather_partial(leaves, rest[: len(self.scratch_types)])
             else:
+                self.elements = ElementEmitter(self.code, leaves)
                 for stage in range(self.stages):
                     self._stage(stage, leaves)
             self._results(leaves, rest[len(self.scratch_types) :])
@@ -153,12 +170,40 @@ class _RowKernel:
     def _stage(self, stage: int, leaves: dict[Value, Leaf]) -> None:
         """The reductions of a stage: each thread its share of the row, then all of them together."""
         reduces = [s for s in self.rows.staged if self.rows.level[s.result] == stage + 1]
-        totals = self._meet(reduces, self._share(reduces, leaves, self.worker, self.length))
-        for s, total in zip(reduces, totals, strict=True):
+        mine = self._held_share(reduces) if self.held else self._share(reduces, leaves, self.worker, self.length)
+        for s, total in zip(reduces, self._meet(reduces, mine), strict=True):
             leaves[s.result] = register_leaf(self.code, convert(self.code, total, s.result.type.dtype))
+            self.elements.leaves[s.result] = leaves[s.result]
+
+    def _held_places(self) -> list[tuple[list[Position], Value | None]]:
+        """The places of the elements that a worker holds, each with what says whether it is one of the row: None where all are. Others
+        stand at the last element.
+        """
+        code, workers = self.code, self.layout.workers
+        if not self._places_held:
+            for i in range(self.held):
+                at = code.value(code.add(self.worker, i * workers))
+                inside = None if (i + 1) * workers <= self.length else code.condition("lt", at, self.length)
+                place = at if inside is None else code.value(code.min(at, code.sub(self.length, 1)))
+                self._places_held.append((self._places(place), None if inside is None else truth(code, inside)))
+        return self._places_held
+
+    def _held_share(self, reduces: list[tensor.Reduce]) -> list[Value]:
+        """What one thread adds up of the elements that it holds."""
+        code, totals = self.code, []
+        for s in reduces:
+            kind = accumulator_of(s)
+            identity = code.constant(identity_of(s.fn, kind), kind)
+            xs = []
+            for places, inside in self._held_places():
+                x = convert(code, self.elements.at(s.x, places), kind)
+                xs.append(x if inside is None else code.apply("select", inside, x, identity))
+            totals.append(ordered(code, xs, s.fn))
+        return totals
 
     def _share(self, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], lo: Index, hi: Index) -> list[Value]:
-        """What one thread adds up of the row's elements [lo, hi), as many apart as there are workers: some at once, and then what is left.
+        """What one thread adds up of the row's elements [lo, hi), as many apart as there are workers: some at once, and then what is
+        left.
         """
         code, apart = self.code, self.layout.workers
         kinds = [accumulator_of(s) for s in reduces]
@@ -251,6 +296,11 @@ class _RowKernel:
             else:
                 self._store(emitter, value, buffer, self._places(None), once)
         if not full:
+            return
+        if self.held:
+            for places, inside in self._held_places():
+                for value, buffer in full:
+                    self._store(self.elements, value, buffer, places, inside)
             return
         mask = None if self.valid is True else truth(code, self.valid)
         with code.loop(self.worker, self.length, step=self.layout.workers, name="r") as loop:
