@@ -89,6 +89,7 @@ COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
 
 # --- attention
 
+
 @dataclass(frozen=True)
 class FlashBlocks:
     """Blocks for attention, each with the share of a device's arithmetic that it is expected to reach: `rows` and warps of a block,

@@ -34,7 +34,9 @@ def _write(p: Flash, schedule: FlashSchedule) -> FlashKernel:
 
 
 def _fitting(p: Flash) -> Iterator[tuple[float, FlashSchedule]]:
-    """All schedules that a block has registers and memory for, with what each is estimated to cost."""
+    """All schedules that a block has registers and memory for, with the scores that the busiest multiprocessor is to compute, over the
+    share of its arithmetic that the schedule is expected to reach.
+    """
     target, cores = p.request.target, _uses_tensor_cores(p)
     assert isinstance(target, GpuTarget)
     device = device_of(target.sm)
@@ -60,18 +62,44 @@ def _fitting(p: Flash) -> Iterator[tuple[float, FlashSchedule]]:
 
 def choose_flash(p: Flash) -> FlashSchedule | None:
     """The schedule with which the busiest multiprocessor has the least to do; None where none fits."""
-    found = list(_fitting(p))
-    return min(found, key=lambda item: item[0])[1] if found else None
+    found = _by_cost(p)
+    return found[0] if found else None
+
+
+def _by_cost(p: Flash) -> list[FlashSchedule]:
+    return [schedule for _, schedule in sorted(_fitting(p), key=lambda item: item[0])]
+
+
+def estimate_flash(p: Flash, schedule: FlashSchedule) -> float:
+    """Cycles of the busiest multiprocessor."""
+    target = p.request.target
+    assert isinstance(target, GpuTarget)
+    device = device_of(target.sm)
+    assert device is not None
+    scores = next(cost for cost, other in _fitting(p) if other == schedule)
+    depths = [p.room(s.rows.inner) for s in p.scores] + [p.room(s.columns.inner) for s in p.sums]
+    return scores * sum(depths) / (device.mma_16 if schedule.tensor_cores else device.fma)
 
 
 def fit_flash(p: Flash, schedule: FlashSchedule) -> None:
     """`ScheduleError` unless the schedule is one of those that fit."""
-    if schedule not in [s for _, s in _fitting(p)]:
-        raise ScheduleError(f"expected a schedule like {choose_flash(p)} for this attention and device but got {schedule}")
+    fitting = _by_cost(p)
+    if schedule not in fitting:
+        raise ScheduleError(f"expected a schedule like {fitting[0] if fitting else None} for this attention and device but got {schedule}")
 
 
 def write_flash(p: Flash, schedule: FlashSchedule) -> KernelPlan:
     return KernelPlan((_write(p, schedule).build(),))
 
 
-build_flash = Way("flash", FlashSchedule, find_flash, choose_flash, write_flash, fit_flash)
+build_flash = Way(
+    "flash",
+    FlashSchedule,
+    find_flash,
+    choose_flash,
+    write_flash,
+    fit_flash,
+    refusal=lambda p: "registers and shared memory have room for no block",
+    others=lambda p: _by_cost(p)[1:9],
+    estimate=estimate_flash,
+)

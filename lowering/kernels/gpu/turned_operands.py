@@ -69,7 +69,7 @@ def plan_of_copies(turned: Turned, request: Request, plan: KernelPlan) -> Kernel
             continue
         of_copy = Request(func, request.target)
         made = build_transposes(of_copy) or build_elements(of_copy)
-        assert not made.scratch
+        assert made is not None and not made.scratch
         slots.append(scratch(len(boards)))
         places = {**{operand(i): operand(n) for i, n in enumerate(args)}, result(0): slots[-1]}
         steps += [_moved(step, places) for step in made.steps]
