@@ -142,8 +142,8 @@ def sections_of(text: str) -> dict[str, str]:
 
 
 def without_table(text: str) -> str:
-    """Without the table that a loader asks for."""
-    return "\n".join(line for line in text.split("\n") if not line.startswith("@polyreme_library"))
+    """Without the table that a loader asks for, and what is in it alone: an object asks for what it declares, even if nothing uses it."""
+    return "\n".join(line for line in text.split("\n") if not re.match(r"@polyreme_library\b|@\w+__identity = external", line))
 
 
 def digests_text(name: str, digests: Digests) -> str:

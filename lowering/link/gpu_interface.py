@@ -131,6 +131,7 @@ def gpu_interfaces(manifest: Manifest, name: str, weights: Weights, codes: Seque
     inside = bool(manifest.all_constants) and not weights.file
     constants = "ptr @polyreme_constants" if inside else "ptr null"
     tables = [
+        f"@{name}__identity = external hidden constant i8",
         *(f"@{model}_gpu_text = external hidden constant i8" for model in models),
         # What a loader without a device reads: the texts, and how many bytes they have.
         f"@polyreme_gpu = constant [{len(codes)} x {{ ptr, i64 }}] [ "

@@ -201,7 +201,7 @@ MODELS = {
 }
 
 
-LONGER = ("transformer", "lstm", "lstm cell")
+LONGER = ("transformer", "lstm", "lstm cell", "tokens", "resnet block")
 
 
 def drawn(specs: list[Any], batch: int | None, seed: int = 0) -> list[Array]:
@@ -931,6 +931,20 @@ def test_a_program_uses_it(cuda, tmp_path, language, program, form):
     np.testing.assert_allclose(y, net(paddle.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
     cuda.devices = 0
     assert run() == -1 and b"expected an NVIDIA GPU" in (text.value or b"")
+
+
+@pytest.mark.toolchain
+def test_an_archive_in_parts_is_linked_into_a_program(cuda, tmp_path):
+    net = Choosing()
+    path = written(net, tmp_path / "chosen.a", [spec(None, 3)])
+    client = tmp_path / "client_in_parts.so"
+    source = tmp_path / "client.c"
+    source.write_text('#include "chosen.h"\nint client(const char **text) { return chosen_create(0, text) == 0 ? -1 : 0; }\n')
+    command = ["gcc", "-std=c99", "-shared", "-fPIC", str(source), str(path), "-lm", "-o", str(client)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    cuda.devices, text = 0, c_char_p()
+    assert ctypes.CDLL(str(client)).client(ctypes.byref(text)) == -1 and b"expected an NVIDIA GPU" in (text.value or b"")
 
 
 def test_every_function_of_the_driver_is_in_the_stand_in(cuda):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
@@ -429,3 +430,26 @@ def test_a_c_program_is_told_the_sizes_after_the_run(path: Path, tmp_path: Path)
             "failures: 0",
         ],
     ), result.stdout + result.stderr
+
+
+LINKED = """
+#include "one.h"
+#include "two.h"
+
+int main(void) {
+  one_model *one = one_create(1, 0);
+  two_model *two = two_create(1, 0);
+  one_destroy(one);
+  two_destroy(two);
+  return one == 0 || two == 0;
+}
+"""
+
+
+@needs_cc
+def test_archives_and_objects_in_parts_meet_in_one_program(tmp_path: Path) -> None:
+    spec = [paddle.static.InputSpec([None, 3], "float32", "x")]
+    for name in ("one.a", "two.o"):
+        paddle.compile(lambda x: x[x > 0], tmp_path / name, input_spec=spec)
+    program = build(tmp_path, LINKED, tmp_path / "one.a", options=(str(tmp_path / "two.o"), "-lm"))
+    assert subprocess.run([program], timeout=60, check=False).returncode == 0
