@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme import nn
+from tests.frontend.window_cases import CASES, FILE, given, result
 
 F = nn.functional
 X = np.array([[0.1, 0.9, 0.0], [0.5, 0.5, 0.2]], "float32")
@@ -117,3 +119,39 @@ def test_look_ahead_says_what_it_takes() -> None:
         paddle.incubate.LookAhead(inner, alpha=1.5)
     with pytest.raises(TypeError, match="an optimizer for inner_optimizer"):
         paddle.incubate.LookAhead(None)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["eager", "compiled", "full_graph"])
+@pytest.mark.parametrize("name", CASES)
+def test_windows_go_back_to_images_as_under_paddle(name: str, way: Any) -> None:
+    for found, expected in zip(result(paddle, name, way), json.loads(FILE.read_text())[name], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["fold_by_steps", "unpool_overlapping"])
+def test_windows_that_go_back_to_images_are_saved(name: str, tmp_path: Path) -> None:
+    case, shape = CASES[name]
+
+    class Net(nn.Layer):
+        def forward(self, x: Any) -> Any:
+            return case(paddle, x)
+
+    paddle.jit.save(Net(), str(tmp_path / "net"), input_spec=[paddle.static.InputSpec([None, *shape[1:]], "float32")])
+    x = paddle.to_tensor(np.concatenate([given(name)] * 3))
+    np.testing.assert_allclose(paddle.jit.load(str(tmp_path / "net"))(x).numpy(), case(paddle, x).numpy(), rtol=1e-6)
+
+
+def test_layers_of_windows() -> None:
+    x = paddle.to_tensor(np.arange(36, dtype="float32").reshape(1, 1, 6, 6))
+    columns = nn.Unfold(3, strides=2, paddings=1)(x)
+    counts = nn.Fold([6, 6], 3, strides=2, paddings=1)(nn.Unfold(3, strides=2, paddings=1)(paddle.ones_like(x)))
+    assert (nn.Fold([6, 6], 3, strides=2, paddings=1)(columns) / counts).tolist() == x.tolist()
+    assert str(nn.Fold([6, 6], 3)) == "Fold(kernel_size=3, dilation=1, padding=0, stride=1)"
+    pooled, places = nn.MaxPool2D(2, return_mask=True)(x)
+    unpooled = nn.MaxUnPool2D(2)(pooled, places)
+    assert unpooled.shape == [1, 1, 6, 6] and float(unpooled.sum()) == float(pooled.sum()) and unpooled[0, 0, 1, 1] == 7
+    assert nn.MaxUnPool2D(2, output_size=[1, 1, 7, 7])(pooled, places).shape == [1, 1, 7, 7]
+    with pytest.raises(ValueError, match="output_size between"):
+        nn.MaxUnPool2D(2, output_size=[9, 9])(pooled, places)
+    with pytest.raises(ValueError, match="fold expected columns"):
+        F.fold(columns, [4, 4], 3)

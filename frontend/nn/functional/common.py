@@ -30,7 +30,7 @@ from polyreme.tensor_kinds.selected_rows import rows_of
 from polyreme.tensor_kinds.traced_rows import TracedRows
 
 __all__ = [
-    "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear",
+    "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "fold", "label_smooth", "linear",
     "normalize", "one_hot", "pad",
     "pairwise_distance", "unfold", "zeropad2d",
 ]  # fmt: skip
@@ -432,6 +432,32 @@ def pairwise_distance(
 ) -> Tensor:
     """The p-norm of x - y + epsilon along the last axis."""
     return norm(scale(subtract(x, y), 1.0, epsilon), float(p), -1, keepdim)
+
+
+def fold(
+    x: Tensor, output_sizes: Any, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1, name: str | None = None
+) -> Tensor:
+    """Windows, given as columns, added up to images where they overlap: [N, C * kernel elements, positions] to [N, C, H, W]. What
+    `unfold` makes columns of is given as `output_sizes`.
+    """
+    assert tensor_arg(x, "fold").ndim == 3, f"fold expected columns [N, C * kernel elements, positions] but got shape {list(x.shape)}"
+    given = (output_sizes, kernel_sizes, strides, dilations)
+    (height, width), (kh, kw), (sh, sw), (dh, dw) = (list(v) if isinstance(v, (list, tuple)) else [v, v] for v in given)
+    edges = list(paddings) if isinstance(paddings, (list, tuple)) else [paddings] * 4
+    if len(edges) not in (2, 4):
+        raise ValueError(f"fold expected paddings to be a number, or a list of 2 or 4, but got {paddings!r}")
+    top, left, bottom, right = edges if len(edges) == 4 else [*edges, *edges]
+    tall, wide = height + top + bottom, width + left + right
+    rows, columns = (tall - (kh - 1) * dh - 1) // sh + 1, (wide - (kw - 1) * dw - 1) // sw + 1
+    batch, depth, count = x.shape
+    if depth % (kh * kw) or count != rows * columns:
+        raise ValueError(
+            f"fold expected columns of a multiple of {kh * kw} elements at {rows * columns} positions but got shape {list(x.shape)}"
+        )
+    parts = reshape(x, [batch, depth // (kh * kw), kh, kw, rows, columns])
+    windows = dispatch.call(ops.Transpose, parts, perm=(0, 1, 4, 5, 2, 3))
+    whole = dispatch.call(ops.Fold, windows, axes=(2, 3), sizes=(tall, wide), strides=(sh, sw), dilations=(dh, dw))
+    return whole[:, :, top : top + height, left : left + width] if any(edges) else whole
 
 
 def unfold(x: Tensor, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1, name: str | None = None) -> Tensor:

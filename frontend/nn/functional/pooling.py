@@ -27,7 +27,7 @@ from polyreme.tensor import Tensor
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
     "adaptive_max_pool3d", "avg_pool1d",
-    "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
+    "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -307,3 +307,67 @@ def _adaptive_places(x: Tensor, counts: Sequence[int]) -> Tensor:
         place = dispatch.call(ops.ArgMax, flat, axis=2, keepdims=False, dtype=i64)
         found.append(dispatch.call(ops.Gather, dispatch.constant(numbers[window].ravel().astype(np.int32)), place, axis=0))
     return reshape(stack(found, 2), [*x.shape[:2], *counts])
+
+
+# --- back to where the largest stood
+
+
+def _max_unpool(
+    rank: int, x: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, data_format: str, output_size: Any, name: str | None
+) -> Tensor:
+    """Elements of `x` at the places in `indices`, counted over all spatial axes as `max_pool` with `return_mask` gives them; zeros beside.
+    """
+    from polyreme.math.creation import zeros
+    from polyreme.math.scattering import put_along_axis
+
+    function = f"max_unpool{rank}d"
+    if data_format != {1: "NCL", 2: "NCHW", 3: "NCDHW"}[rank]:
+        raise ValueError(f"{function} expected a data format with channels first but got {data_format!r}")
+    if tensor_arg(x, function).ndim != rank + 2:
+        raise ValueError(f"{function} expected a tensor of {rank + 2} axes but got shape {list(x.shape)}")
+    tensor_arg(indices, function, "indices")
+    kernel, steps, edges = (
+        sizes_of(v, rank, what)
+        for v, what in ((kernel_size, "kernel_size"), (kernel_size if stride is None else stride, "stride"), (padding, "padding"))
+    )
+    sizes = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(x.shape[2:], steps, kernel, edges, strict=True)]
+    if output_size is not None:
+        given = [number_of(size) for size in output_size]
+        given = given[2:] if len(given) == rank + 2 else given
+        if len(given) != rank:
+            raise ValueError(f"{function} expected output_size to have {rank} or {rank + 2} numbers but got {list(output_size)}")
+        for axis, (size, usual, step) in enumerate(zip(given, sizes, steps, strict=True)):
+            if isinstance(usual, int) and not usual - step < size < usual + step:
+                raise ValueError(f"{function} expected output_size between {usual - step} and {usual + step} on axis {axis} but got {size}")
+        sizes = given
+    batch, channels = x.shape[:2]
+    flat, places = reshape(x, [batch, channels, -1]), cast_to(reshape(indices, [batch, channels, -1]), i64)
+    empty = zeros([batch, channels, product(sizes)], x.dtype)
+    made = put_along_axis(empty, places, flat.detach(), 2, broadcast=False)
+    # Each of several windows with the same largest element has the gradient of its place: it adds nothing there.
+    made = add(made, put_along_axis(empty, places, subtract(flat, flat.detach()), 2, "add", broadcast=False))
+    return reshape(made, [batch, channels, *sizes])
+
+
+def max_unpool1d(
+    x: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, data_format: str = "NCL", output_size: Any = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The elements that `max_pool1d(return_mask=True)` gave, at the places that it gave with them; zeros beside."""
+    return _max_unpool(1, x, indices, kernel_size, stride, padding, data_format, output_size, name)
+
+
+def max_unpool2d(
+    x: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, data_format: str = "NCHW", output_size: Any = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The elements that `max_pool2d(return_mask=True)` gave, at the places that it gave with them; zeros beside."""
+    return _max_unpool(2, x, indices, kernel_size, stride, padding, data_format, output_size, name)
+
+
+def max_unpool3d(
+    x: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, data_format: str = "NCDHW", output_size: Any = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """The elements that `max_pool3d(return_mask=True)` gave, at the places that it gave with them; zeros beside."""
+    return _max_unpool(3, x, indices, kernel_size, stride, padding, data_format, output_size, name)

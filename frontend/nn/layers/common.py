@@ -14,8 +14,8 @@ from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Identity", "Linear",
-    "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
+    "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Fold", "Identity",
+    "Linear", "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
     "Unflatten", "Unfold", "ZeroPad1D", "ZeroPad2D", "ZeroPad3D",
 ]  # fmt: skip
 
@@ -294,6 +294,25 @@ class Unfold(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_sizes, self.strides, self.paddings, self.dilations)
+
+    def extra_repr(self) -> str:
+        return _named(
+            f"kernel_size={self.kernel_sizes}, dilation={self.dilations}, padding={self.paddings}, stride={self.strides}", self.name
+        )
+
+
+class Fold(Layer):
+    """Windows, given as columns, added up to images."""
+
+    def __init__(
+        self, output_sizes: Any, kernel_sizes: Any, dilations: Any = 1, paddings: Any = 0, strides: Any = 1, name: str | None = None
+    ):
+        super().__init__()
+        self.output_sizes, self.kernel_sizes, self.dilations = output_sizes, kernel_sizes, dilations
+        self.paddings, self.strides, self.name = paddings, strides, name
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.fold(input, self.output_sizes, self.kernel_sizes, self.strides, self.paddings, self.dilations)
 
     def extra_repr(self) -> str:
         return _named(

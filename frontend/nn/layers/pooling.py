@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyreme.nn import functional as F
+from polyreme.nn.layer import Layer
 from polyreme.nn.layers.defaults import defaults
 from polyreme.nn.layers.function_layer import FunctionLayer
 from polyreme.tensor import Tensor
@@ -11,7 +13,7 @@ from polyreme.tensor import Tensor
 __all__ = [
     "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "AdaptiveMaxPool1D", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D",
     "AvgPool1D", "AvgPool2D", "AvgPool3D",
-    "MaxPool1D", "MaxPool2D", "MaxPool3D",
+    "MaxPool1D", "MaxPool2D", "MaxPool3D", "MaxUnPool1D", "MaxUnPool2D", "MaxUnPool3D",
 ]  # fmt: skip
 
 
@@ -187,3 +189,44 @@ class AdaptiveMaxPool3D(_AdaptiveMax):
     """The largest elements of as many windows of [N, C, D, H, W] as `output_size` says."""
 
     function = "adaptive_max_pool3d"
+
+
+class _MaxUnPool(Layer):
+    """The elements that a max pool gave, at the places that it gave with them."""
+
+    rank = 2
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, data_format: str = "NCHW", output_size: Any = None,
+        name: str | None = None,
+    ):  # fmt: skip
+        super().__init__()
+        self.ksize, self.stride, self.padding = kernel_size, stride, padding
+        self.data_format, self.output_size, self.name = data_format, output_size, name
+
+    def forward(self, x: Tensor, indices: Tensor) -> Tensor:
+        function = getattr(F, f"max_unpool{self.rank}d")
+        made: Tensor = function(x, indices, self.ksize, self.stride, self.padding, self.data_format, self.output_size)
+        return made
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+@defaults(data_format="NCL")
+class MaxUnPool1D(_MaxUnPool):
+    """Elements of [N, C, L] where `MaxPool1D(return_mask=True)` has found them."""
+
+    rank = 1
+
+
+@defaults(data_format="NCHW")
+class MaxUnPool2D(_MaxUnPool):
+    """Elements of [N, C, H, W] where `MaxPool2D(return_mask=True)` has found them."""
+
+
+@defaults(data_format="NCDHW")
+class MaxUnPool3D(_MaxUnPool):
+    """Elements of [N, C, D, H, W] where `MaxPool3D(return_mask=True)` has found them."""
+
+    rank = 3
