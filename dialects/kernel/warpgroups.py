@@ -151,6 +151,9 @@ class CountedExpect(Op):
 class CountedArrive(Op):
     """Arrives at barrier number `index`, where `mask`, if it is there, is on. Those who wait for the phase see what this thread did before.
 
+    The phase ends when as many have arrived as `kernel.counted_init` said for the barrier, and all bytes that are expected of copies are
+    there. One arrival too many for a phase counts for the next one.
+
         func @example(%barriers: buffer<2xi64>) {
           kernel.counted_init %barriers {counts = [1, 1]}
           %i = kernel.size {value = 0} : index
@@ -226,8 +229,9 @@ class CopyBox(Op):
 
     The array has from 2 to 5 axes, the first one fastest: `sizes`, and the elements between neighbours along each axis but the first one,
     whose elements lie side by side (`strides`, multiples of 8 elements). It begins at element `start` of its buffer, a multiple of 8. The
-    box begins at the coordinates; what of it lies outside of the array is zeros, and is counted. Along the first axis a box has 64 elements
-    of 16 bits, a line of the tile; the tile begins at element `at`, a multiple of 512. One thread does it.
+    `box` has so many elements along each axis, and begins at the coordinates; what of it lies outside of the array is zeros, and is
+    counted. Along the first axis it has 64 elements of 16 bits, a line of the tile; the tile begins at element `at`, a multiple of 512. One
+    thread does it.
     """
 
     source = operand()
@@ -471,6 +475,8 @@ def _taken(name: str, memory: Array, start: int, places: Array) -> Array:
 @op("kernel.wgmma_commit")
 class WgmmaCommit(Op):
     """Makes a group of the products that this warpgroup has begun since the last group.
+
+    All four warps do it. A group may be empty; `kernel.wgmma_wait` counts groups, the latest ones last.
 
     func @products() {
       kernel.wgmma_commit ()

@@ -39,7 +39,7 @@ NARROW, SHALLOW = 4, 64
 PART = 256
 
 
-class BlockTile(Protocol):
+class GpuBlockTile(Protocol):
     """What a block of `threads` threads has of the result, `depth` steps at a time."""
 
     @property
@@ -139,13 +139,13 @@ def choose_tile(p: GpuProduct, by: Multiplier = FLOATS) -> GpuTile:
     return min(by.tiles, key=cost).tile
 
 
-def blocks_of(p: GpuProduct, tile: BlockTile) -> int:
+def blocks_of(p: GpuProduct, tile: GpuBlockTile) -> int:
     """How many tiles the result has; of sizes that are not known, about."""
     m, n, around = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.batch))
     return -(-m // tile.rows) * -(-n // tile.columns) * around
 
 
-def parts_of(p: GpuProduct, tile: BlockTile, multiprocessors: int = MULTIPROCESSORS) -> int:
+def parts_of(p: GpuProduct, tile: GpuBlockTile, multiprocessors: int = MULTIPROCESSORS) -> int:
     """How many parts the depth is cut into, so that there is a block for each multiprocessor."""
     return max(1, min(multiprocessors // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
 
@@ -164,7 +164,7 @@ class ProductKernelClass(Protocol):
     ) -> Any: ...
 
 
-def plan_product(p: GpuProduct, tile: BlockTile, parts: int, make: ProductKernelClass) -> KernelPlan:
+def plan_product(p: GpuProduct, tile: GpuBlockTile, parts: int, make: ProductKernelClass) -> KernelPlan:
     """One kernel with the epilogue in it, or the product into scratch memory and a second kernel for the rest."""
     request = p.request
     epilogue = find_epilogue(request, p.contract)

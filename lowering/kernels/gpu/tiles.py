@@ -26,7 +26,7 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear
 from polyreme.lowering.kernels.gpu.grid import GridKernel, both, places_of, truth
 from polyreme.lowering.kernels.gpu.product import (
-    BlockTile,
+    GpuBlockTile,
     GpuProduct,
     Sink,
     choose_tile,
@@ -130,7 +130,7 @@ class TiledProduct:
     # A `GpuTile`; subclasses have others.
     tile: Any
 
-    def __init__(self, p: GpuProduct, tile: BlockTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType]):
+    def __init__(self, p: GpuProduct, tile: GpuBlockTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType]):
         self.p, self.tile, self.sink, self.parts = p, tile, sink, parts
         self.m, self.n, self.k = p.count(p.row_letters), p.count(p.column_letters), p.count(p.contracted)
         self.tiles = (ceildiv(self.m, tile.rows), ceildiv(self.n, tile.columns))
