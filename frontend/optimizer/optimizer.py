@@ -532,8 +532,11 @@ def _fields(held: Any) -> list[Any]:
 
 
 def _overwrite(tensor: Any, array: Any) -> None:
-    """New contents of the same shape and dtype; the tape sees the change by the version."""
-    tensor._put(_of_dtype(array if isinstance(array, np.ndarray) else np.asarray(array), tensor._value.dtype))
+    """New contents of the same shape and dtype; the tape sees the change by the version. State of one element makes a row of a parameter
+    that is a number: a number again.
+    """
+    made = _of_dtype(array if isinstance(array, np.ndarray) else np.asarray(array), tensor._value.dtype)
+    tensor._put(made if made.shape == tensor._value.shape else made.reshape(tensor._value.shape))
 
 
 def _of_dtype(array: Any, dtype: np.dtype[Any]) -> Any:

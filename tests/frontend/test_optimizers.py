@@ -179,3 +179,14 @@ def test_a_parameter_that_is_appended_to_the_list_is_trained():
         seen.append(more.bias.item())
         assert not more.bias.grad.numpy().any()
     assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("name", ["SGD", "Momentum", "Adam", "AdamW", "Adamax", "Lamb", "NAdam", "RMSProp"])
+def test_a_parameter_that_is_a_number_stays_one(name):
+    p = Tensor(np.float32(2.0), stop_gradient=False)
+    optimizer = getattr(optim, name)(learning_rate=0.1, parameters=[p])
+    for _ in range(2):
+        (p * p).backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        assert p.shape == [] and p.numpy().shape == () and 0 < float(p) < 2
