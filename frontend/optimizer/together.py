@@ -51,7 +51,7 @@ def step_together(optimizer: Any, found: Sequence[Pair], group: dict[str, Any]) 
             left += pairs
         else:
             _formulas.add(formula)
-            _update(optimizer, formula, pairs)
+            _update(optimizer, formula, pairs, group)
     return left
 
 
@@ -108,14 +108,14 @@ def _formula_of(optimizer: Any, parameter: Any, gradient: Any, group: dict[str, 
     return _Formula(optimizer.rule.update, stored is not parameter, kind, said, tuple(kept), large, single)
 
 
-def _update(optimizer: Any, formula: _Formula, pairs: Sequence[Pair]) -> None:
+def _update(optimizer: Any, formula: _Formula, pairs: Sequence[Pair], group: dict[str, Any]) -> None:
     """One step of parameters with the same formula."""
     rates: dict[float, Any] = {}
     sets: list[list[Any]] = []
     into: list[list[DeviceArray | None]] = []
     written: list[list[Tensor]] = []
     for parameter, gradient in pairs:
-        factor = optimizer._rate_factor(parameter, {})
+        factor = optimizer._rate_factor(parameter, group)
         if factor not in rates:
             rates[factor] = np.asarray(optimizer._rate(formula.kind, factor))
         own = [parameter, *([optimizer._master_weights[parameter.name]] if formula.has_master else [])]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.compiled import executables
+from polyreme.amp.together import unscaled_together
+from polyreme.compiled import executables, for_each
 from polyreme.compiled.inspection import model_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.text import parse_module
@@ -24,6 +25,7 @@ from polyreme.runtime.gpu.executable import GpuExecutable
 from tests.gpu.networks import NETWORKS, trained
 from tests.gpu.ptxas import ARCHITECTURES, DEVICES, Cost, assemble, needs_ptxas
 from tests.gpu.running import forget_devices
+from tests.gpu.test_optimizer_steps import CLIPS, OPTIMIZERS, stepped
 from tests.nn_cases import CASES
 
 pytestmark = needs_ptxas
@@ -183,3 +185,42 @@ def test_a_product_of_few_steps_with_more_behind_it_spills_nothing(sm, tmp_path)
     assert check_products(found) == 1
     # The assembler would write both steps out, and fetch all that they read first.
     assert all(cost.registers <= 128 for cost in found.values())
+
+
+@cache
+def formulas_of_steps() -> tuple[Module, ...]:
+    """What steps of optimizers, clips and the scaling of gradients have for many arrays at once."""
+    found: list[Module] = []
+    recorded = for_each._recorded
+
+    def kept(*args):
+        found.append(recorded(*args))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(for_each, "_recorded", kept)
+        patch.setattr(for_each, "_programs", {})
+        patch.setattr(for_each, "_types", {})
+        paddle.set_device("gpu-emulated")
+        try:
+            for make in OPTIMIZERS.values():
+                stepped(make, "gpu-emulated", count=4, steps=1)
+            for clip in CLIPS.values():
+                stepped(lambda given, clip=clip: paddle.optimizer.SGD(0.1, given, grad_clip=clip), "gpu-emulated", count=4, steps=1)
+            unscaled_together([paddle.ones([n]) * 2 for n in (7, 8)], paddle.to_tensor(0.5))
+            half = [paddle.ones([n]).astype("bfloat16") for n in (7, 8)]
+            adam = paddle.optimizer.Adam(0.1, parameters=half, multi_precision=True)
+            for p in half:
+                p.stop_gradient = False
+                (p * 2).sum().backward()
+            adam.step()
+        finally:
+            paddle.set_device("cpu")
+    return tuple(found)
+
+
+@EACH_SM
+def test_kernels_for_many_arrays_at_once_are_assembled_and_spill_nothing(sm, tmp_path):
+    made = [costs(module, sm, tmp_path) for module in formulas_of_steps()]
+    assert len(made) > 25 and all(made)
+    assert {name: cost.spills for found in made for name, cost in found.items() if cost.spills} == {}
