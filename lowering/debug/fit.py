@@ -34,13 +34,12 @@ from polyreme.lowering.machines.cores import Core, Rates, core_named
 from polyreme.lowering.machines.functions import ENOUGH_SUMS, LATENCY
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import Target, host
+from polyreme.lowering.machines.timing import TIMING
 from polyreme.lowering.pipeline import BUILDERS
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 
 __all__ = ["Clock", "fitted", "kernel_call"]
 
-# Multiply-adds of the chain that tells the clock, and vectors that a kernel goes through at least; runs of each kernel.
-CHAIN, RUNS = 20_000, 40
 Write = Callable[[Code, Func], None]
 
 
@@ -102,7 +101,7 @@ class Bench:
         """The fastest run."""
         types = [BufferType((self.elements,), self.dtype), BufferType((self.results,), f32)]
         call = kernel_call(kernel_module(types, ("input", "output"), self.write), [np.zeros(self.elements, self.dtype.np)], target)
-        return min(call() for _ in range(RUNS))
+        return min(call() for _ in range(TIMING.runs))
 
 
 class Clock:
@@ -111,7 +110,7 @@ class Clock:
     def __init__(self, target: Target):
         def chain(code: Code, func: Func) -> None:
             x = code.load(func.args[0], 0)
-            with code.loop(0, CHAIN, [x]) as loop:
+            with code.loop(0, TIMING.chain, [x]) as loop:
                 loop.next = [code.fma(x, x, loop.carried[0])]
             code.store(loop.results[0], func.args[1], 0)
 
@@ -120,7 +119,7 @@ class Clock:
 
     def rate(self, runs: int = 10) -> float:
         """Cycles of a nanosecond now."""
-        return CHAIN * LATENCY / min(self._call() for _ in range(runs))
+        return TIMING.chain * LATENCY / min(self._call() for _ in range(runs))
 
 
 def rates(target: Target) -> dict[str, Bench]:
@@ -131,7 +130,7 @@ def rates(target: Target) -> dict[str, Bench]:
 
     def multiply(code: Code, func: Func) -> None:
         x = code.load(func.args[0], 0, lanes)
-        with code.loop(0, CHAIN, [x] * chains) as loop:
+        with code.loop(0, TIMING.chain, [x] * chains) as loop:
             loop.next = [code.fma(x, x, acc) for acc in loop.carried]
         for i, acc in enumerate(loop.results):
             code.store(acc, func.args[1], i * lanes)
@@ -139,7 +138,7 @@ def rates(target: Target) -> dict[str, Bench]:
     def read(size: int) -> Bench:
         """Sums of all vectors of a buffer, again and again."""
         vectors = max(ENOUGH_SUMS, size // 2 // (lanes * f32.bytes) // ENOUGH_SUMS * ENOUGH_SUMS)
-        times = max(2, -(-CHAIN // vectors))
+        times = max(2, -(-TIMING.chain // vectors))
 
         def write(code: Code, func: Func) -> None:
             x, y = func.args
@@ -167,7 +166,7 @@ def rates(target: Target) -> dict[str, Bench]:
 
     def turn(code: Code, func: Func) -> None:
         x = [code.load(func.args[0], i * lanes, lanes) for i in range(ENOUGH_SUMS)]
-        with code.loop(0, CHAIN // ENOUGH_SUMS, x) as loop:
+        with code.loop(0, TIMING.chain // ENOUGH_SUMS, x) as loop:
             carried = loop.carried
             order = [(2 * i + 1) % (2 * lanes) for i in range(lanes)]
             loop.next = [code.shuffle(carried[i], carried[(i + 1) % ENOUGH_SUMS], order) for i in range(ENOUGH_SUMS)]
@@ -178,18 +177,18 @@ def rates(target: Target) -> dict[str, Bench]:
         x, y = func.args
         places = code.apply("mul", code.b(kernel.Iota, lanes=lanes), code.broadcast(code.value(3), lanes))
         zero = code.zero(f32, lanes)
-        with code.loop(0, CHAIN // ENOUGH_SUMS // 4, [zero] * 4) as loop:
+        with code.loop(0, TIMING.chain // ENOUGH_SUMS // 4, [zero] * 4) as loop:
             at = [code.apply("add", places, code.broadcast(code.value(code.add(code.mod(loop.iv, 16), i)), lanes)) for i in range(4)]
             loop.next = [code.apply("add", acc, code.b(kernel.Gather, x, p)) for acc, p in zip(loop.carried, at, strict=True)]
         for i, acc in enumerate(loop.results):
             code.store(acc, y, i * lanes)
 
     found = {
-        "multiply_adds": Bench(multiply, lanes, chains * lanes, CHAIN * chains),
+        "multiply_adds": Bench(multiply, lanes, chains * lanes, TIMING.chain * chains),
         "loads": replace(read(l1), units=read(l1).units / (lanes * f32.bytes)),
         "stores": Bench(fill, lanes, filled * lanes, filled * ENOUGH_SUMS),
-        "shuffles": Bench(turn, ENOUGH_SUMS * lanes, ENOUGH_SUMS * lanes, CHAIN // ENOUGH_SUMS * ENOUGH_SUMS),
-        "places": Bench(gather, 4 * lanes + 64, 4 * lanes, CHAIN // ENOUGH_SUMS // 4 * 4 * lanes),
+        "shuffles": Bench(turn, ENOUGH_SUMS * lanes, ENOUGH_SUMS * lanes, TIMING.chain // ENOUGH_SUMS * ENOUGH_SUMS),
+        "places": Bench(gather, 4 * lanes + 64, 4 * lanes, TIMING.chain // ENOUGH_SUMS // 4 * 4 * lanes),
         "l2_bytes_per_cycle": read(l2),
         "l3_bytes_per_cycle": read(l3),
         "memory_bytes_per_cycle": read(8 * l3),
@@ -251,7 +250,7 @@ def predictions(target: Target) -> list[tuple[str, float, float]]:
         cycles = sum(kernel_cycles(step.func, target) for step in plan.steps)
         TensorToKernel(target, BUILDERS).run(module)
         call = kernel_call(module, [np.ones((rows, steps), np.float32)], target)
-        found.append((f"{plan.builder} {rows}x{steps}x{lanes}", cycles, min(call() for _ in range(RUNS)) * clock.rate()))
+        found.append((f"{plan.builder} {rows}x{steps}x{lanes}", cycles, min(call() for _ in range(TIMING.runs)) * clock.rate()))
     return found
 
 

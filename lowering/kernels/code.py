@@ -18,12 +18,12 @@ from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, Type, element_type, i32, i64, index
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
 
 Index = int | Expr | Value
 # Result type and segments of ops that were made: by class, types of operands and attributes. Types are told apart by where they are, which
 # asks none of them; those of the operands are kept, so that no other type comes to lie there.
 _KNOWN: dict[tuple[type[Op], tuple[Any, ...]], tuple[tuple[Type], tuple[int, ...] | None, list[Type]]] = {}
-MOST_KNOWN = 10_000
 
 
 @dataclass
@@ -175,7 +175,7 @@ class Code:
         known = _KNOWN.get((kind, key))
         if known is None:
             op = kind(*((operands,) if kind is kernel.Apply else operands), **attributes)
-            if len(_KNOWN) >= MOST_KNOWN:
+            if len(_KNOWN) >= COMPILE_COSTS.known_ops:
                 _KNOWN.clear()
             _KNOWN[kind, key] = (op.result.type,), op.segments, [x.type for x in operands]
             value: OpResult = self.b.insert(op)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 from polyreme.ir import dims
 from polyreme.ir.builtin import Func
@@ -146,9 +147,16 @@ def has_free_sizes(request: Request) -> bool:
     return any(isinstance(n, Expr) for type in (*request.operand_types, *request.result_types) for n in type.shape)
 
 
-def with_grain(own: NestSchedule | None, given: NestSchedule | None) -> NestSchedule | None:
-    """A nest with the grain of another one, which may be any."""
-    return own if own is None or given is None else replace(own, grain=max(given.grain, 1))
+def is_like(schedule: Any, own: Any) -> bool:
+    """Whether a schedule is another one but for the grain of its nest, which may be any."""
+    nest = own.nest if own.nest is None or schedule.nest is None else replace(own.nest, grain=max(schedule.nest.grain, 1))
+    return bool(schedule == replace(own, nest=nest))
+
+
+def part_of_row(code: Code, place: Position, together: int, length: Index) -> tuple[Index, Index]:
+    """Where the part of a row begins and ends whose number is at `place`; each has so many elements, the last one what is left."""
+    start = code.mul(place.scalar(code), together)
+    return start, code.min(code.add(start, together), length)
 
 
 def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:

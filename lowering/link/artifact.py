@@ -471,7 +471,6 @@ def pool_text(target: Target) -> str:
 
 
 NATIVES: dict[tuple[str, Target], bytes] = {}
-MOST_NATIVES = 64
 
 
 def native_object(text: str, target: Target) -> bytes:
@@ -486,7 +485,7 @@ def native_object(text: str, target: Target) -> bytes:
 def keep_natives(made: Mapping[tuple[str, Target], bytes]) -> None:
     """Objects that `native_object` need not make."""
     NATIVES.update(made)
-    for old in list(NATIVES)[:-MOST_NATIVES]:
+    for old in list(NATIVES)[:-COMPILE_COSTS.natives]:
         del NATIVES[old]
 
 

@@ -31,13 +31,12 @@ from polyreme.lowering.kernels.schedule import Schedule
 from polyreme.lowering.kernels.way import CANDIDATES, Way
 from polyreme.lowering.link.runtime import RuntimeFault, cache_in, digest_of, gpu_driver
 from polyreme.lowering.machines.targets import GpuTarget, Target, gpu_target
+from polyreme.lowering.machines.timing import TIMING
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from polyreme.lowering.schedule.cliffs import needed_cycles
 
 __all__ = ["time_schedules", "tuned"]
 
-# Interleaved rounds of the schedules that are tried, and seconds of a measurement.
-ROUNDS, TURN = 5, 0.004
 # Of a GPU, where each schedule has a tile of its own, and launches are many at a time.
 GPU_CANDIDATES, GPU_ROUNDS = 12, 3
 
@@ -106,9 +105,9 @@ def time_schedules(request: Request, way: Way, candidates: Sequence[Schedule]) -
         return _time_on(driver, request, way, candidates)
     calls = {schedule: _call(request, partial(_plan, way, schedule)) for schedule in candidates}
     best = dict.fromkeys(candidates, float("inf"))
-    for _ in range(ROUNDS):
+    for _ in range(TIMING.rounds):
         for schedule, call in calls.items():
-            end = time.perf_counter() + TURN
+            end = time.perf_counter() + TIMING.seconds
             while True:
                 start = time.perf_counter()
                 call()
@@ -127,7 +126,7 @@ def _time_on(driver: Any, request: Request, way: Way, candidates: Sequence[Sched
     for schedule in candidates:
         module, inputs = module_of(request, partial(_plan, way, schedule), builders=GPU_BUILDERS)
         executable: Any = load(build_artifact(module, request.target, "candidate", outline_constants(module)), driver)
-        turns[schedule] = partial(executable.timings, inputs, seconds=TURN, fewest=1)
+        turns[schedule] = partial(executable.timings, inputs, seconds=TIMING.seconds, fewest=1)
     best = dict.fromkeys(candidates, float("inf"))
     for _ in range(GPU_ROUNDS):
         for schedule, turn in turns.items():

@@ -17,7 +17,8 @@ class CompileCosts:
       apart for each function, and LLVM looks for cheaper addresses.
     - so many bytes of packed weights take as long as one op (`bytes_of_op`), and so many letters of LLVM's text (`letters_of_op`).
 
-    `work_bytes` of weights are one work, and `part_bytes` are made at a time where elements are only moved.
+    `work_bytes` of weights are one work, and `part_bytes` are made at a time where elements are only moved. So many objects of the runtime
+    (`natives`) are kept, and so many types of ops (`known_ops`), which are asked for again and again.
     """
 
     fork: int = 2000
@@ -27,6 +28,8 @@ class CompileCosts:
     letters_of_op: int = 30
     work_bytes: int = 1 << 20
     part_bytes: int = 16 << 20
+    natives: int = 64
+    known_ops: int = 10_000
 
 
 COMPILE_COSTS = CompileCosts()

@@ -18,6 +18,16 @@ MULTIPROCESSORS = 128
 RUNNING_BLOCKS = 4 * MULTIPROCESSORS
 # One `mma`: rows, columns and depth; so many sums of it are each lane's.
 MMA_ROWS, MMA_COLUMNS, MMA_DEPTH, MMA_SUMS = 16, 8, 16, 4
+# Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most
+# of a tile empty.
+NARROW, SHALLOW = 4, 64
+# A depth is cut into parts of at least so many steps, and a row that is reduced into parts of so many elements, until there are enough
+# blocks for a device.
+STEPS_OF_PART, ELEMENTS_OF_PART = 256, 4096
+# Tiles under way and being multiplied, where they fit.
+STAGES = (4, 3, 2)
+# Rows of at most so many elements are one thread's work, if there are many; elements that a thread reads before it adds any of them.
+ELEMENTS_OF_THREAD, READ_AT_ONCE = 16, 4
 # Loops of so many rounds, and shorter ones, ptxas writes out unless it is told to leave them loops.
 UNROLLED_ROUNDS = 4
 

@@ -18,7 +18,6 @@ Where parts begin and end may be free sizes. Which of both forms a row takes is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 
 from polyreme.dialects import tensor
@@ -34,7 +33,7 @@ from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, run, with_grain, write_nest
+from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, is_like, run, write_nest
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
@@ -254,7 +253,7 @@ def fit_adaptive(root: AdaptiveRoot, schedule: AdaptiveSchedule) -> None:
     own = choose_adaptive(root)
     fits = schedule.channels > 0 and schedule.together in (own.together, *(n for n in (2, 4, 8) if n < own.together))
     like = _schedule(root, schedule.together, schedule.channels) if fits else own
-    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+    if not is_like(schedule, like):
         raise ScheduleError(f"expected a schedule like {own} for this pooling and machine but got {schedule}")
 
 

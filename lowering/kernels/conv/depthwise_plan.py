@@ -17,7 +17,7 @@ from polyreme.lowering.analysis.access import trace
 from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
-from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, with_grain
+from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, is_like
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.code_size import WRITTEN_OUT
@@ -471,7 +471,7 @@ def fit_channelwise(found: Channelwise, schedule: ChannelwiseSchedule) -> None:
     ):
         raise error
     like = _schedule(found, schedule.padded, schedule.pixels, schedule.channels, schedule.rows)
-    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+    if not is_like(schedule, like):
         raise error
 
 

@@ -13,7 +13,6 @@ where they may lie outside. Sizes may be free.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from math import prod
 
@@ -30,7 +29,7 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, run, with_grain, write_nest
+from polyreme.lowering.kernels.loop_nest import NestSchedule, choose_nest, is_like, run, write_nest
 from polyreme.lowering.kernels.microkernel import Registers
 from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
@@ -238,7 +237,7 @@ def fit_nchw_windows(windows: NchwWindows, schedule: WindowsSchedule) -> None:
     orders = (0, 1, schedule.rows) if windows.weights is not None else (0,)
     fits = 0 < schedule.rows <= _most_rows(windows) and schedule.channels > 0 and schedule.at_once in orders
     like = _schedule(windows, schedule.rows, schedule.channels, schedule.by_tiles, schedule.at_once) if fits else None
-    if like is None or schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+    if like is None or not is_like(schedule, like):
         own = choose_nchw_windows(windows)
         raise ScheduleError(f"expected a schedule like {own} for these windows and this machine but got {schedule}")
 

@@ -8,7 +8,6 @@ combined with the one just written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -23,7 +22,7 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert, linear, wide
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, run, vector_loop, with_grain, write_nest
+from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, is_like, run, vector_loop, write_nest
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
@@ -102,7 +101,7 @@ def choose_cumulate(found: Cumulated) -> CumulateSchedule:
 def fit_cumulate(found: Cumulated, schedule: CumulateSchedule) -> None:
     """`ScheduleError` unless it is the schedule of this root, with any grain."""
     own = choose_cumulate(found)
-    if schedule != replace(own, nest=with_grain(own.nest, schedule.nest)):
+    if not is_like(schedule, own):
         raise ScheduleError(f"expected a schedule like {own} for this sum and machine but got {schedule}")
 
 

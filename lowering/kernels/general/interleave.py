@@ -8,7 +8,6 @@ of each row by shuffles.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from polyreme.dialects import tensor
@@ -23,7 +22,7 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, vector_loop, with_grain, write_nest
+from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, is_like, vector_loop, write_nest
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
@@ -91,7 +90,7 @@ def choose_interleave(found: Interleaved) -> InterleaveSchedule:
 def fit_interleave(found: Interleaved, schedule: InterleaveSchedule) -> None:
     """`ScheduleError` unless it is the schedule of this group, with any grain."""
     own = choose_interleave(found)
-    if schedule != replace(own, nest=with_grain(own.nest, schedule.nest)):
+    if not is_like(schedule, own):
         raise ScheduleError(f"expected a schedule like {own} for these rows and this machine but got {schedule}")
 
 

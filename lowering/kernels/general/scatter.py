@@ -7,7 +7,6 @@ the index does not name: those before and after, the last one in vectors. Withou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import ceil
 
 from polyreme.dialects import tensor
@@ -24,9 +23,10 @@ from polyreme.lowering.kernels.loop_nest import (
     NestSchedule,
     choose_nest,
     has_free_sizes,
+    is_like,
+    part_of_row,
     run,
     vector_loop,
-    with_grain,
     write_nest,
 )
 from polyreme.lowering.kernels.plan import Request
@@ -99,7 +99,7 @@ def other_scatters(found: Scattered) -> Iterator[ScatterSchedule]:
 def fit_scatter(found: Scattered, schedule: ScatterSchedule) -> None:
     """`ScheduleError` unless it is the schedule of this scatter, with any columns together and any grain."""
     like = _schedule(found, schedule.columns) if schedule.columns > 0 else choose_scatter(found)
-    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+    if not is_like(schedule, like):
         raise ScheduleError(f"expected a schedule like {choose_scatter(found)} for this scatter and machine but got {schedule}")
 
 
@@ -120,8 +120,7 @@ def write_updates(code: Code, schedule: ScatterSchedule, emitter: ElementEmitter
         lo: Index = 0
         hi: Index = along
         if runs != 1:
-            lo = code.mul(places[-1].scalar(code), columns)
-            hi = code.min(code.add(lo, columns), along)
+            lo, hi = part_of_row(code, places[-1], columns, along)
 
         def update(at: Position, carried: list[Value]) -> list[Value]:
             which = tuple(position(i) for i in code.split(at.scalar(code), list(named)))

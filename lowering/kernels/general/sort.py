@@ -25,7 +25,7 @@ from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, vector_loop, with_grain, write_nest
+from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, is_like, vector_loop, write_nest
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
@@ -162,9 +162,9 @@ def other_sorts(found: Sorted) -> Iterator[SortSchedule]:
 def fit_sort(found: Sorted, schedule: SortSchedule) -> None:
     """`ScheduleError` unless it is a schedule of this root, with any tasks and grain; a walk only where so many positions are wanted."""
     own = choose_sort(found)
-    fits = found.op.count is not None and not schedule.tasks if schedule.walk else schedule.tasks > 0
+    fits = found.may_walk and not schedule.tasks if schedule.walk else schedule.tasks > 0
     like = _schedule(found, schedule.walk, schedule.tasks) if fits else own
-    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+    if not is_like(schedule, like):
         raise ScheduleError(f"expected a schedule like {own} for these rows and this machine but got {schedule}")
 
 

@@ -7,7 +7,6 @@ than the gather instructions of today's machines.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from polyreme.dialects import tensor
 from polyreme.ir.builtin import Func
@@ -16,16 +15,17 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import i64, index
 from polyreme.lowering.analysis.rows import shape_of
-from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, linear, place_named, store
 from polyreme.lowering.kernels.loop_nest import (
     Lanes,
     NestSchedule,
     choose_nest,
     has_free_sizes,
+    is_like,
+    part_of_row,
     run,
     vector_loop,
-    with_grain,
     write_nest,
 )
 from polyreme.lowering.kernels.plan import Request
@@ -102,7 +102,7 @@ def other_takes(found: Taken) -> Iterator[TakeSchedule]:
 def fit_take(found: Taken, schedule: TakeSchedule) -> None:
     """`ScheduleError` unless it is the schedule of this gather, with runs that the stack has room for, and any grain."""
     like = _schedule(found, schedule.run) if 0 < schedule.run * i64.bytes <= STACK_BYTES else choose_take(found)
-    if schedule != replace(like, nest=with_grain(like.nest, schedule.nest)):
+    if not is_like(schedule, like):
         raise ScheduleError(f"expected a schedule like {choose_take(found)} for this gather and machine but got {schedule}")
 
 
@@ -114,8 +114,7 @@ def take_elements(code: Code, schedule: TakeSchedule, leaves: Mapping[Value, Lea
     lanes = Lanes(schedule.lanes, schedule.masked, 2)
 
     def piece(places: list[Position]) -> None:
-        outer, start = places[:-1], code.mul(places[-1].scalar(code), together)
-        stop: Index = code.min(code.add(start, together), length)
+        outer, (start, stop) = places[:-1], part_of_row(code, places[-1], together, length)
         named = code.scratch(together, i64)
         computed = ElementEmitter(code, leaves)
         read = ElementEmitter(code, leaves)

@@ -30,13 +30,7 @@ from polyreme.lowering.kernels.gpu.grid import GridKernel, aligned_leaf
 from polyreme.lowering.kernels.gpu.reductions import build_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import FLOATS, MULTIPROCESSORS, GpuTile, Multiplier, TileRate
-
-# Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most
-# of a tile empty.
-NARROW, SHALLOW = 4, 64
-# A depth is cut into parts of at least so many steps, until there are enough blocks for a device.
-PART = 256
+from polyreme.lowering.machines.gpu import FLOATS, MULTIPROCESSORS, NARROW, SHALLOW, STEPS_OF_PART, GpuTile, Multiplier, TileRate
 
 
 class GpuBlockTile(Protocol):
@@ -147,7 +141,7 @@ def blocks_of(p: GpuProduct, tile: GpuBlockTile) -> int:
 
 def parts_of(p: GpuProduct, tile: GpuBlockTile, multiprocessors: int = MULTIPROCESSORS) -> int:
     """How many parts the depth is cut into, so that there is a block for each multiprocessor."""
-    return max(1, min(multiprocessors // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
+    return max(1, min(multiprocessors // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // STEPS_OF_PART))
 
 
 # Stores what a thread holds of the result: its places by letter, a leaf for its elements, how many lie side by side.

@@ -28,14 +28,15 @@ from polyreme.lowering.kernels.general.loops import accumulator_of, describe, re
 from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.gpu import BLOCK_THREADS, HELD_ELEMENTS, RUNNING_BLOCKS, WARP
-
-# Rows of at most so many elements are one thread's work, if there are many.
-MOST_ELEMENTS_OF_THREAD = 16
-# A row is cut into parts when it has at least so many elements per part, until a device has as many blocks as it runs at a time.
-PART = 4096
-# Elements that a thread reads before it adds any of them.
-AT_ONCE = 4
+from polyreme.lowering.machines.gpu import (
+    BLOCK_THREADS,
+    ELEMENTS_OF_PART,
+    ELEMENTS_OF_THREAD,
+    HELD_ELEMENTS,
+    READ_AT_ONCE,
+    RUNNING_BLOCKS,
+    WARP,
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def build_rows(request: Request) -> KernelPlan | None:
 def _layout(rows: Rows) -> Layout:
     length, count = estimate(product(rows.space[a] for a in rows.reduced)), estimate(product(rows.space[a] for a in rows.outer))
     sized = [a for a, n in enumerate(rows.space) if n != 1]
-    if length <= MOST_ELEMENTS_OF_THREAD and count >= BLOCK_THREADS:
+    if length <= ELEMENTS_OF_THREAD and count >= BLOCK_THREADS:
         return Layout(BLOCK_THREADS // 2, 1)
     if sized and sized[-1] not in rows.reduced:
         workers = 1
@@ -87,7 +88,7 @@ def _parts(rows: Rows, values: tuple[Value, ...]) -> int:
     blocks = ceildiv(estimate(product(rows.space[a] for a in rows.outer)), _layout(rows).rows)
     length = estimate(product(rows.space[a] for a in rows.reduced))
     assert isinstance(blocks, int)
-    return max(1, min(length // PART, RUNNING_BLOCKS // max(blocks, 1)))
+    return max(1, min(length // ELEMENTS_OF_PART, RUNNING_BLOCKS // max(blocks, 1)))
 
 
 def _in_parts(request: Request, func: Func, rows: Rows, parts: int) -> KernelPlan:
@@ -208,19 +209,18 @@ class _RowKernel:
         code, apart = self.code, self.layout.workers
         kinds = [accumulator_of(s) for s in reduces]
         sums = [code.constant(identity_of(s.fn, kind), kind) for s, kind in zip(reduces, kinds, strict=True)]
-        if estimate(self.length) >= AT_ONCE * apart * self.parts:
-            before_last = code.sub(hi, (AT_ONCE - 1) * apart)
-            with code.loop(lo, before_last, sums, step=AT_ONCE * apart, name="r") as loop:
-                each = [self._elements(reduces, kinds, leaves, code.value(code.add(loop.iv, i * apart))) for i in range(AT_ONCE)]
+        step = READ_AT_ONCE * apart
+        if estimate(self.length) >= step * self.parts:
+            before_last = code.sub(hi, step - apart)
+            with code.loop(lo, before_last, sums, step=step, name="r") as loop:
+                each = [self._elements(reduces, kinds, leaves, code.value(code.add(loop.iv, i * apart))) for i in range(READ_AT_ONCE)]
                 loop.next = [
                     code.apply(s.fn, total, ordered(code, xs, s.fn)) for s, total, *xs in zip(reduces, loop.carried, *each, strict=True)
                 ]
             sums = loop.results
             lo = code.add(
                 lo,
-                code.mul(
-                    code.ceildiv(code.apply("max", code.value(code.sub(before_last, lo)), code.value(0)), AT_ONCE * apart), AT_ONCE * apart
-                ),
+                code.mul(code.ceildiv(code.apply("max", code.value(code.sub(before_last, lo)), code.value(0)), step), step),
             )
         with code.loop(lo, hi, sums, step=apart, name="r") as loop:
             xs = self._elements(reduces, kinds, leaves, loop.iv)

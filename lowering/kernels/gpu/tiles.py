@@ -39,15 +39,13 @@ from polyreme.lowering.kernels.plan import Slot, Step
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, STATIC_SHARED_BYTES, VECTOR_BYTES, WARP, GpuTile, Multiplier
+from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, STAGES, STATIC_SHARED_BYTES, VECTOR_BYTES, WARP, GpuTile, Multiplier
 from polyreme.lowering.machines.targets import GpuTarget
 
 # Lanes of the vectors in which sums are kept and shared memory is read.
 LANES = VECTOR_BYTES // f32.bytes
 # Tiles of shared memory are this much wider than their rows, so that threads that write down a column use different banks.
 PADDING = 4
-# Tiles under way and being multiplied, where they fit.
-STAGES = (4, 3, 2)
 
 
 # A tile of the result that a thread could keep, and threads of a block.

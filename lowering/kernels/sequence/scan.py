@@ -73,10 +73,9 @@ class ScannedSteps:
 def find_scan(request: Request) -> ScannedSteps | None:
     """The single `tensor.scan` that a root is; None for any other root."""
     scan = request.single(tensor.Scan)
-    if scan is None:
+    # An operand is left in another order for recurrent layers alone (`preferred_order_of_input`), which are asked before.
+    if scan is None or request.operand_orders:
         return None
-    # Only for recurrent layers is an operand left in another order (`preferred_order_of_input`).
-    assert not request.operand_orders
     step = step_of(scan)
     SinkReshapes().run_on(step)
     Fuse().run_on(step)
