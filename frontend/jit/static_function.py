@@ -278,9 +278,12 @@ class StaticFunction(CompiledFunction):
         if not _enabled or dispatch.recorder() is not None:
             # Inside another traced function the ops simply become part of it.
             return self._function(*args, **kwargs)
-        if self.full_graph and _has_arrays((args, kwargs)):
-            with _tensors_of_arrays(args, kwargs) as (args, kwargs):
-                return self._called_with(args, kwargs)
+        if self.full_graph:
+            # Defaults may be arrays, too.
+            bound = self._bind(args, kwargs) if kwargs or len(args) != self._arity else (args, kwargs)
+            if bound is not None and _has_arrays(bound):
+                with _tensors_of_arrays(*bound) as (args, kwargs):
+                    return self._called_with(args, kwargs)
         return self._called_with(args, kwargs)
 
     def _called_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

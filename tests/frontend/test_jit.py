@@ -298,6 +298,19 @@ def test_numpy_arrays_are_taken_as_tensors_with_full_graph() -> None:
     assert len(compiled.programs()) == 1
 
 
+def test_an_array_that_is_a_default_is_a_tensor_with_full_graph() -> None:
+    array = np.array([1.0, 2.0, 4.0], "float32")
+
+    @paddle.jit.to_static(full_graph=True)
+    def function(x: Any, w: Any = array) -> Any:
+        return x * w.std(), isinstance(w, paddle.Tensor)
+
+    x = paddle.ones([3])
+    for made in (function(x), function(x, array), function(x, w=array)):
+        close(made[0], paddle.to_tensor(array).std() * x)
+        assert made[1]
+
+
 def test_what_is_written_to_an_array_with_full_graph_is_in_the_array() -> None:
     @paddle.jit.to_static(full_graph=True)
     def function(x: Any, held: Any) -> Any:
