@@ -69,6 +69,11 @@ ROUNDED = Accuracy(ulp=0.5)
 SUM = Accuracy(ulp=0.5, summed=2.0)
 """Sums of products in any order, in the result's type or a wider one."""
 
+# Algorithms with fewer multiplications, which a target allows. Who computes by them says what the magnitude is.
+STRASSEN_PRODUCT = Accuracy(ulp=0.5, summed=1.0)
+INNER_PRODUCT = Accuracy(ulp=0.5, summed=1.5)
+"""For a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
+
 
 def terms_of(operands: Sequence[Any], result: Any) -> float:
     """About how many terms are added up for each element of `result`.

@@ -16,6 +16,8 @@ from polyreme.ir.types import Type, f32, i32
 # wide.
 STEPS, PAIRS, LANES = 32, 16, 32
 MOST_ROWS = 16
+# Numbers of a vector, of which two are the lanes.
+VECTOR = LANES // 2
 # Terms of a number, and the pairs of a term of A and one of B that are multiplied; others are below what float32 holds. Neighbours share a
 # term, so that one tile is loaded for each.
 TERMS = 3

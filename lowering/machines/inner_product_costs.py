@@ -14,6 +14,14 @@ class InnerProductCosts:
     - `direct_result`: of a vector of results by the plain product; `transpose` of one of B there.
     - `pack`: of a vector of B that is packed at each call; `memory_pack` if the panels exceed L3, too.
     - `end`: threads wait for the last tasks of several products.
+    - `share`: an estimate has to be at most this part of the plain product's; `share_of_windows` for convolutions, whose rows have to be
+      gathered.
+    - `rows_together`: so many rows are one tile, since the multiply-adds of a row wait for each other, and fewer rows would not fill that
+      time.
+    - `copies_share`: using a row's copy takes at least so many times as long as copying it, for each thread that shares the panels.
+    - `l2_share_of_rows`, `l2_share_of_weights`: parts of L2, 1 / this, for a task's rows of A, and for all of B if it is small;
+      `l3_share_of_copies` of L3 for copies of rows that are read from there for each panel.
+    - `few_pieces`: if the rows are more pieces, of which each fits into L2, a kernel in front makes the panels, unless they exceed L3.
     """
 
     copy: float = 4
@@ -26,6 +34,14 @@ class InnerProductCosts:
     pack: float = 12
     memory_pack: float = 40
     end: float = 3000
+    share: float = 0.93
+    share_of_windows: float = 0.87
+    rows_together: int = 10
+    copies_share: int = 40
+    l2_share_of_rows: int = 2
+    l2_share_of_weights: int = 4
+    l3_share_of_copies: int = 2
+    few_pieces: int = 3
 
 
 INNER_PRODUCT_COSTS = InnerProductCosts()

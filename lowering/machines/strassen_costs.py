@@ -22,6 +22,16 @@ class StrassenCosts:
     - `loads`: the slowdown of a tile for each load beyond the best tile's, per multiply-add; `vector`: cycles of a vector of a panel from
       L2.
     - `levels`: cut so many levels at most.
+    - `share`: an estimate has to be at most this part of the direct product's; `share_of_one_kernel` if one kernel makes the combinations
+      for all threads, which then read them from another core's cache.
+    - `rows_hide_loading`, `rows_hide_panels`: rows of a part that hide more of the time for loading weights, and that are enough to make
+      panels while they are multiplied.
+    - `l3_share_of_weights`, `l3_share_of_combinations`: parts of L3, 1 / this, for the packed weights of two levels, three times as many as
+      without, which stay there between runs, and for the combinations of A. With `many_rows` of a part loading more weights pays, up to
+      `l3_share_of_weights_for_many_rows`.
+    - `rows_of_chunk`: rows of a chunk at least, each of which reads all weights; `least_rows`: of an unknown number fewer are not cut.
+    - `results_bytes`: of a thread's unfinished results, where making combinations again for other groups costs as much as what leaves L2
+      meanwhile.
     """
 
     combine: float
@@ -37,6 +47,17 @@ class StrassenCosts:
     loads: float = 0
     vector: float = 0
     levels: int = 2
+    share: float = 0.965
+    share_of_one_kernel: float = 0.92
+    rows_hide_loading: int = 16
+    rows_hide_panels: int = 24
+    l3_share_of_weights: int = 6
+    l3_share_of_combinations: int = 3
+    l3_share_of_weights_for_many_rows: int = 2
+    many_rows: int = 128
+    rows_of_chunk: int = 96
+    least_rows: int = 48
+    results_bytes: int = 400 << 10
 
 
 WITH_SPARE_ADDERS = StrassenCosts(
@@ -64,7 +85,9 @@ WITHOUT = StrassenCosts(
 """Fitted to those on Sapphire Rapids, in caches and in memory: additions take the units of multiply-adds, and loads wait for L3."""
 
 
-WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, combinations_l3=0.1, loads=0.15, vector=2.7)
+WITH_SPARE_UNITS = replace(
+    WITH_SPARE_ADDERS, combine=0.5, panels=0.06, combinations_l3=0.1, loads=0.15, vector=2.7, results_bytes=2000 << 10
+)
 """The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share L3.
 """
 

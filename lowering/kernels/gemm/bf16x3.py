@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyreme.dialects import kernel, tensor
-from polyreme.dialects.kernel.bf16x3 import HALF, LANES, PAIRS, STEPS, TERMS
+from polyreme.dialects.kernel.bf16x3 import HALF, LANES, PAIRS, STEPS, TERMS, VECTOR
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
@@ -37,10 +37,7 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, find_direct
 from polyreme.lowering.kernels.gemm.bf16x3_plan import (
-    LEAST_ROWS,
     LEAST_TILES,
-    MOST_TILES,
-    VECTOR,
     Bf16x3Plan,
     Bf16x3Schedule,
     ScheduledBf16x3,
@@ -56,6 +53,7 @@ from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.kernels.work_stealing import Tickets
+from polyreme.lowering.machines.bf16x3_costs import BF16X3_COSTS as COSTS
 from polyreme.lowering.machines.tasks import GRAIN_CYCLES, TASKS_OF_THREAD
 
 # Pairs of rows ahead of what is cut that are asked for.
@@ -136,7 +134,7 @@ def _takes_direct_path(code: Code, plan: Bf16x3Plan) -> Value:
     """Whether an unknown number of rows is so small that the direct product is faster."""
     row, tile, all_rows = plan.balance
     loses = code.apply("le", code.value(plan.m * row), code.value(plan.tiles * tile + all_rows))
-    return code.apply("or", code.apply("lt", code.value(plan.m), code.value(LEAST_ROWS)), loses)
+    return code.apply("or", code.apply("lt", code.value(plan.m), code.value(COSTS.least_rows)), loses)
 
 
 def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:
@@ -321,7 +319,7 @@ class _Bf16x3Task:
         self.plan, self.made, self.code, self.around, self.at, self.rows = plan, made, made.code, around, at, rows
         self.first, self.end, self.tile, self.count = first, made.code.value(end), tile, count
         self.in_arena = arena is not None
-        most = plan.chunk if isinstance(plan.chunk, int) else MOST_TILES
+        most = plan.chunk if isinstance(plan.chunk, int) else COSTS.most_tiles
         # Where the first block is one of a loop, it begins with a tile of zeros behind the task's own sums.
         self.zeros, self.has_zeros = most * plan.sums, arena is None and plan.blocks > 2
         self.sums = self.code.scratch(self.zeros + plan.sums * self.has_zeros, f32) if arena is None else arena

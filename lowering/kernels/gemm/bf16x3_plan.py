@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from math import gcd, prod
 
-from polyreme.dialects.kernel.bf16x3 import LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
+from polyreme.dialects.kernel.bf16x3 import LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS, VECTOR
 from polyreme.ir import config
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
@@ -27,28 +27,12 @@ from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
 from polyreme.lowering.machines.targets import Target
 
-# Numbers in a vector. A panel has two vectors.
-VECTOR = LANES // 2
-# Blocks by their number of steps, and the time of a step in each over the shortest: the terms of two blocks share L1 with rows and sums.
-STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
-# Tiles of rows in a chunk at most. If the steps are cut into runs, the terms of its rows take 1 / this of L2; else up to five eighths.
-MOST_TILES, CHUNK_SHARE = 13, 2
-# So many tiles of rows are two chunks if there are few panels: each of two threads then splits its own rows, and not both of them all.
-TILES_OF_TWO, FEW_PANELS = 12, 8
-# Threads that split A each for itself: bounds of their number, and of the memory for all of them. Lines of another core come slowly.
-MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 # Rows of a tile where they are few: more would read panels less often, but there is code for each number of them.
 FEW_ROWS = 12
 # Tiles of rows that share splitting the next block: at least so many, and so many of an unknown number of rows.
 LEAST_TILES, MANY_TILES = 3, 6
-# Fewer rows, steps or lanes do not pay; an unknown number of rows gets a kernel if so many would pay.
-LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
-# Matrices of more than so many times L2 are prefetched.
-L2_MULTIPLE = 4
-# The estimate has to be at most this part of the direct product's; less for several products.
-ADVANTAGE, ADVANTAGE_OF_SEVERAL = 0.97, 0.85
-# With more rows B is packed first.
-MOST_ROWS_IN_PLACE = 512
+# An unknown number of rows gets a kernel if so many would pay.
+MANY_ROWS = 1024
 
 
 def find_bf16x3(request: Request) -> Bf16x3Plan | None:
@@ -63,13 +47,13 @@ def find_plan(request: Request) -> Bf16x3Plan | None:
     if not target.bf16_terms or not config.bf16_terms() or not has_bf16_tiles(target) or target.lanes(f32) != VECTOR:
         return None
     found = find_matrices(request) or find_unknown_b(request) or find_strided_rows(request)
-    return None if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES else Bf16x3Plan(found, target)
+    return None if found is None or found.k < COSTS.least_steps or found.n < LANES else Bf16x3Plan(found, target)
 
 
 @dataclass(frozen=True)
 class Bf16x3Schedule(Schedule, kind="bf16x3"):
     """How a product of `sizes` (rows, steps, lanes) is computed by bf16x3 splits: tiles of so many `rows`, in so many `chunks` (None: of
-    `MOST_TILES` tiles each, of an unknown number of rows); blocks of so many `steps`, which are taken in `runs`.
+    `Bf16x3Costs.most_tiles` tiles each, of an unknown number of rows); blocks of so many `steps`, which are taken in `runs`.
 
     B is read where it stands if `in_place`. With `prefetch_rows` and `prefetch_results` these are prefetched. An unknown number of rows is
     computed as `few` says where there are too few: of `balance`, rows times the first number are at most tiles of rows times the second one
@@ -96,8 +80,8 @@ def choose_bf16x3(plan: Bf16x3Plan) -> Bf16x3Schedule | None:
 def why_not_split(plan: Bf16x3Plan) -> str:
     """Why a product is not computed so, for people."""
     rows = plan.m if isinstance(plan.m, int) else MANY_ROWS
-    if rows < LEAST_ROWS:
-        return f"{rows} rows are fewer than {LEAST_ROWS}"
+    if rows < COSTS.least_rows:
+        return f"{rows} rows are fewer than {COSTS.least_rows}"
     row, tile, all_rows = plan.balance
     cost = -(-rows // plan.height) * tile + all_rows
     return f"{rows} rows are estimated to gain {rows * row} cycles over the direct product, and to cost {cost}"
@@ -193,7 +177,7 @@ class Bf16x3Plan:
     def pays(self) -> bool:
         """Whether there are enough rows, or may be."""
         rows = self.m if isinstance(self.m, int) else MANY_ROWS
-        return rows >= LEAST_ROWS and self.gains(rows)
+        return rows >= COSTS.least_rows and self.gains(rows)
 
     @cached_property
     def few(self) -> DirectSchedule | ContractSchedule:
@@ -213,7 +197,7 @@ class Bf16x3Plan:
         """
         if self.is_known or not isinstance(self.m, int):
             return False
-        return self.is_unit and self.matrices.n % LANES == 0 and self.m <= MOST_ROWS_IN_PLACE
+        return self.is_unit and self.matrices.n % LANES == 0 and self.m <= COSTS.most_rows_in_place
 
     @property
     def is_unit(self) -> bool:
@@ -247,8 +231,8 @@ class Bf16x3Plan:
     def block(self) -> int:
         """Steps of a block."""
         steps = -(-self.matrices.k // STEPS)
-        fitting = [n for n in STEPS_OF_BLOCK if steps % n == 0 or self.is_known]
-        return min(fitting, key=lambda n: -(-steps // n) * n * STEPS_OF_BLOCK[n])
+        fitting = [n for n in COSTS.steps_of_block if steps % n == 0 or self.is_known]
+        return min(fitting, key=lambda n: -(-steps // n) * n * COSTS.steps_of_block[n])
 
     @cached_property
     def blocks(self) -> int:
@@ -265,9 +249,10 @@ class Bf16x3Plan:
 
     @cached_property
     def chunks(self) -> Dim:
-        if self.products == 1 and isinstance(self.tiles, int) and TILES_OF_TWO <= self.tiles <= MOST_TILES and self.panels <= FEW_PANELS:
+        few = COSTS.tiles_of_two, COSTS.most_tiles
+        if self.products == 1 and isinstance(self.tiles, int) and few[0] <= self.tiles <= few[1] and self.panels <= COSTS.few_panels:
             return 2
-        return maximum(ceildiv(self.tiles, MOST_TILES), 1)
+        return maximum(ceildiv(self.tiles, COSTS.most_tiles), 1)
 
     @cached_property
     def chunk(self) -> Dim:
@@ -283,11 +268,11 @@ class Bf16x3Plan:
     def runs(self) -> int:
         """Runs of blocks: how often the sums are taken up again."""
         row = self.block * STEPS * TERMS * i32.bytes // 2
-        tiles = self.chunk if isinstance(self.chunk, int) else MOST_TILES
+        tiles = self.chunk if isinstance(self.chunk, int) else COSTS.most_tiles
         block, cache = tiles * self.height * row, self.target.caches[1]
         if self.blocks * block <= cache * 5 // 8:
             return 1
-        return -(-self.blocks // max(1, cache // CHUNK_SHARE // block))
+        return -(-self.blocks // max(1, cache // COSTS.l2_share_of_chunk // block))
 
     @property
     def run(self) -> int:
@@ -308,8 +293,8 @@ class Bf16x3Plan:
     def makers(self) -> int:
         """How many threads at most make terms of A each for itself."""
         if not isinstance(self.chunk_words, int):
-            return LEAST_MAKERS
-        return max(LEAST_MAKERS, min(MOST_MAKERS, MAKERS_BYTES // (self.chunk_words * i32.bytes)))
+            return COSTS.least_makers
+        return max(COSTS.least_makers, min(COSTS.most_makers, COSTS.makers_bytes // (self.chunk_words * i32.bytes)))
 
     @cached_property
     def rows_exceed_l2(self) -> bool:
@@ -322,7 +307,7 @@ class Bf16x3Plan:
         return self._exceeds_l2(self.matrices.n)
 
     def _exceeds_l2(self, columns: int) -> bool:
-        return isinstance(self.m, int) and self.m * columns * f32.bytes > L2_MULTIPLE * self.target.caches[1]
+        return isinstance(self.m, int) and self.m * columns * f32.bytes > COSTS.l2_multiple * self.target.caches[1]
 
     @property
     def block_words(self) -> int:
@@ -354,7 +339,7 @@ class Bf16x3Plan:
         vectors = -(-a.n // VECTOR)
         epilogue = a.product.problem.epilogue
         far = len(epilogue.values) + len(epilogue.residuals) if self.results_exceed_l2 else 0
-        direct = (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * a.k * vectors / 4
+        direct = (COSTS.share_of_several if several else COSTS.share) * a.k * vectors / 4
         row = a.k * COSTS.cut * (COSTS.cut_of_several if several else 1) + vectors * (COSTS.result + COSTS.memory_result * far) / 2
         tile = self.steps * self.panels * len(PRODUCTS) * self.height * rates_of(self.target).tile_row_cycles
         return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + COSTS.start / self.products)

@@ -20,9 +20,9 @@ scheme that suffice for one part of rows (`Scheme.few`) take the work of the dir
 If two levels are best for a usual number of rows, whole chunks of as many rows go by two levels, with weights packed for that, and the rest
 by one level. Rows whose combinations leave the caches are made in chunks too.
 
-Sizes that do not fit are padded with zeros. A result is within `ACCURACY` of the exact one. The bound's magnitude is what the scheme gives
-for magnitudes, with plus for every minus, which is more than the product of the magnitudes. A row that is small beside its partner in
-another part loses digits, as do columns and steps. An infinity or nan spoils its partners too.
+Sizes that do not fit are padded with zeros. A result is within `STRASSEN_PRODUCT` of the exact one. The bound's magnitude is what the
+scheme gives for magnitudes, with plus for every minus, which is more than the product of the magnitudes. A row that is small beside its
+partner in another part loses digits, as do columns and steps. An infinity or nan spoils its partners too.
 """
 
 from __future__ import annotations

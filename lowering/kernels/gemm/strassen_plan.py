@@ -8,23 +8,19 @@ from functools import cache, cached_property
 from math import inf, prod
 
 from polyreme.ir import config, dims
-from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate
 from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
-from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
+from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, Registers, choose_tile, split_extent, step_cycles
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import Product, find_product
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.machines.strassen_costs import strassen_costs
+from polyreme.lowering.machines.strassen_costs import WITH_SPARE_ADDERS, WITH_SPARE_UNITS, StrassenCosts, strassen_costs
 from polyreme.lowering.machines.targets import Target
-from polyreme.lowering.machines.tasks import GRAIN_CYCLES
-
-ACCURACY = Accuracy(ulp=0.5, summed=1.0)
-"""Of results; `strassen.py` says what the magnitude is."""
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES, STACK_BYTES, TASKS_OF_THREAD, TASKS_WITH_MEMORY
 
 CUT_SCHEMES: dict[str, tuple[Scheme, ...]] = {
     "halves": (STRASSEN,),
@@ -34,44 +30,31 @@ CUT_SCHEMES: dict[str, tuple[Scheme, ...]] = {
 }
 """By name, the schemes that parts are multiplied by, the outermost first."""
 
-# The estimate has to be at most this part of the direct product's.
-ADVANTAGE = 0.965
-# The same if one kernel makes the combinations for all threads, which then read them from another core's cache.
-ADVANTAGE_OF_ONE_KERNEL = 0.92
-# If so many rows of a part meet each of the weights, more of the time for loading them is hidden.
-ROWS_HIDE_LOADING = 16
-# Bytes at most of a panel of B for one product, and of the sums of a task, which are on its stack. Neither takes more than 1 / this of L2.
-PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
-# Bytes of a thread's unfinished results, if it makes one product of the outer level after the other.
-RESULTS_BYTES = 400 << 10
-# The same where making combinations again for other groups costs more than what leaves L2 meanwhile.
-MORE_RESULTS_BYTES = 2000 << 10
-# Rows of a part that are enough to make panels while they are multiplied.
-ROWS_HIDE_PANELS = 24
-# Parts of L3, 1 / this: for the packed weights of two levels, three times as many as without, which stay there between runs; and for the
-# combinations of A.
-L3_SHARE_OF_WEIGHTS, L3_SHARE_OF_COMBINATIONS = 6, 3
-# With so many rows of a part loading more weights pays, up to 1 / this of L3.
-MIN_ROWS_TO_LOAD_MORE_WEIGHTS, L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS = 128, 2
+# Neither a panel of B for one product nor the sums of a task take more than 1 / this of L2.
+CACHE_SHARE = 3
 # Vectors between A's combinations, so that they do not conflict in the caches.
 APART = 5
-# Of an unknown number of rows, fewer are not cut: reading the weights dominates, and a cut has more of them.
-LEAST_ROWS = 48
-# Chunks of a known number of rows have no fewer, since each of them reads all weights.
-LEAST_ROWS_OF_CHUNK = 96
 # Tasks of the busier one of two threads at most, in halves of all tasks.
 MOST_UNEVEN = 1.15
-# Threads at most that make A's combinations each for itself, and tasks at least for that to pay.
-MOST_MAKERS, LEAST_TASKS = 8, 4
 # With fewer steps of a part the rows are not cut into pieces, whose results go through memory; nor with a residual.
 LEAST_STEPS = 128
-# Loads for each multiply-add of tiles of 6 x 4 vectors.
-FEWEST_LOADS = 10 / 24
 
 
 def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
     """Cycles of a step of a register tile."""
     return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds, vectors * strassen_costs(target).vector)
+
+
+@cache
+def fewest_loads(registers: Registers) -> float:
+    """Loads for each multiply-add of the tile that has the fewest: 6 x 4 vectors with 32 registers."""
+    tiles = ((registers.most_rows(vectors), vectors) for vectors in range(1, registers.count) if registers.most_rows(vectors))
+    return min((rows + vectors) / (rows * vectors) for rows, vectors in tiles)
+
+
+def results_room(idle_units: bool) -> int:
+    """Bytes of a thread's unfinished results, if it makes one product of the outer level after the other."""
+    return (WITH_SPARE_UNITS if idle_units else WITH_SPARE_ADDERS).results_bytes
 
 
 @dataclass(frozen=True)
@@ -157,7 +140,7 @@ def why_not_cut(found: Matrices) -> str:
     fitting = [cut.cycles_of_all for cut in cuts(found) if cut.fits]
     if not fitting:
         return "no cut fits into the caches"
-    return f"estimated {min(fitting):.0f} cycles; less than {ADVANTAGE} of the direct product's {found.direct_cycles:.0f} are asked"
+    return f"estimated {min(fitting):.0f} cycles; less than {found.costs.share} of the direct product's {found.direct_cycles:.0f} are asked"
 
 
 def is_forbidden(target: Target) -> bool:
@@ -183,7 +166,7 @@ def best_cut(found: Matrices) -> Cut | None:
         known, choices, enough = (
             found,
             [choice for choice in CUT_SCHEMES.values() if len(choice) <= levels],
-            ADVANTAGE * found.direct_cycles,
+            found.costs.share * found.direct_cycles,
         )
     else:
         known, choices, enough = (
@@ -192,7 +175,7 @@ def best_cut(found: Matrices) -> Cut | None:
             inf,
         )
         # Most products are too small for any.
-        if next(iter(cuts(known, choices, ADVANTAGE * known.direct_cycles)), None) is None:
+        if next(iter(cuts(known, choices, found.costs.share * known.direct_cycles)), None) is None:
             return None
     fitting = [cut for cut in cuts(known, choices, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
     transposed = CUT_SCHEMES["thirds of rows"]
@@ -204,7 +187,7 @@ def best_cut(found: Matrices) -> Cut | None:
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles_of_all), default=None)
     # Whole chunks of an unknown number of rows go by two levels, too.
     one_kernel = known is found and found.has_spare_units and best is not None and not best.is_pipelined
-    if best is None or best.cycles_of_all > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
+    if best is None or best.cycles_of_all > (found.costs.share_of_one_kernel if one_kernel else found.costs.share) * known.direct_cycles:
         return None
     if known is found:
         return best
@@ -221,6 +204,11 @@ class Matrices:
     k: int
     n: int
     step: str
+
+    @property
+    def costs(self) -> StrassenCosts:
+        """What cutting costs on the machine."""
+        return strassen_costs(self.product.problem.request.target)
 
     @property
     def direct_cycles(self) -> float:
@@ -419,7 +407,7 @@ class Cut:
             return False
         if a.m % self.down and not self.idle_units:
             return False
-        if self.groups * self.pieces < LEAST_TASKS:
+        if self.groups * self.pieces < TASKS_OF_THREAD:
             return False
         outer, inner = self.schemes
         # Each round overlaps one vector of work at most; short sums have no rounds.
@@ -451,8 +439,7 @@ class Cut:
     @property
     def groups_of_thread(self) -> int:
         """Groups whose results a thread makes at a time, at most."""
-        room = MORE_RESULTS_BYTES if self.idle_units else RESULTS_BYTES
-        most = max(1, room // (self.results_of_group * f32.bytes))
+        most = max(1, results_room(self.idle_units) // (self.results_of_group * f32.bytes))
         return -(-self.groups // -(-self.groups // most))
 
     @property
@@ -483,7 +470,7 @@ class Cut:
     @property
     def most_makers(self) -> int:
         """Threads that share groups of panels and pieces of rows, at most."""
-        return min(self.groups * self.pieces, MOST_MAKERS)
+        return min(self.groups * self.pieces, TASKS_WITH_MEMORY)
 
     @property
     def plane(self) -> int:
@@ -528,7 +515,7 @@ class Cut:
     @property
     def most_rows(self) -> int:
         """Rows of a part whose sums fit into L2."""
-        room = min(SUMS_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
+        room = min(STACK_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
         return max(1, room // (self.products * self.width * f32.bytes))
 
     @property
@@ -536,12 +523,12 @@ class Cut:
         """Whether the combinations of A stay in L3, and those of B if there are many."""
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
-        kept = third // (
-            L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS if self.is_pipelined and self.height >= MIN_ROWS_TO_LOAD_MORE_WEIGHTS else L3_SHARE_OF_WEIGHTS
-        )
+        costs = self.matrices.costs
+        has_many_rows = self.is_pipelined and self.height >= costs.many_rows
+        kept = third // (costs.l3_share_of_weights_for_many_rows if has_many_rows else costs.l3_share_of_weights)
         return (
             len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept
-        ) and alive * f32.bytes <= third // L3_SHARE_OF_COMBINATIONS
+        ) and alive * f32.bytes <= third // costs.l3_share_of_combinations
 
     @property
     def hides_memory(self) -> bool:
@@ -580,7 +567,7 @@ class Cut:
         target = a.product.problem.request.target
         costs = strassen_costs(target)
         waits = {
-            r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.is_pipelined else 1
+            r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - fewest_loads(a.product.problem.registers)) if self.is_pipelined else 1
             for r in (self.rows, self.piece % self.rows)
             if r
         }
@@ -590,7 +577,7 @@ class Cut:
         )
         products = self.groups * self.pieces * self.blocks * self.products * tiles
         used = min((alive + a.m * (a.k + a.n)) * f32.bytes / target.caches[2], 1)
-        first = costs.loading_l3 if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
+        first = costs.loading_l3 if len(self.schemes) > 1 and self.height >= costs.rows_hide_loading else costs.loading
         again = self.weight_elements * (self.pieces - 1)
         if self.is_pipelined:
             combining = (
@@ -621,18 +608,18 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
                 if matrices.least_cycles(schemes, rows, vectors) > enough:
                     continue
                 one = Cut(matrices, schemes, rows, vectors, 1, 1, idle_units=matrices.has_spare_units)
-                blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))
+                blocks = -(-one.steps * one.width * f32.bytes // min(STACK_BYTES // 2, room))
                 assert isinstance(one.height, int)
                 pieces = -(-one.height // one.most_rows)
                 yield replace(one, piece=-(-one.height // pieces), blocks=blocks)
                 if matrices.has_spare_units and len(schemes) == 2 and blocks == 1:
                     # Memory holds the sums of two items only, and whole tiles but for the last piece.
-                    few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
+                    few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-TASKS_OF_THREAD // one.groups))
                     for pieces in (few, 2 * few):
                         cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))
                         if cut.is_pipelined:
                             yield cut
-                            if cut.piece >= ROWS_HIDE_PANELS:
+                            if cut.piece >= matrices.costs.rows_hide_panels:
                                 yield replace(cut, half_packed=True)
 
 
@@ -640,11 +627,10 @@ def in_chunks(whole: Matrices, choices: Sequence[tuple[Scheme, ...]], enough: fl
     """Cuts of chunks of a known number of rows: as few chunks as leave A's combinations in L3, or in L2."""
     assert isinstance(whole.m, int)
     target, times = whole.product.problem.request.target, max(len(choice[0].left) / choice[0].rows / choice[0].steps for choice in choices)
-    counts = {
-        -(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // L3_SHARE_OF_COMBINATIONS, target.caches[1])
-    }
+    rooms = target.caches[2] // whole.costs.l3_share_of_combinations, target.caches[1]
+    counts = {-(-int(times * whole.m * whole.k * f32.bytes) // room) for room in rooms}
     for chunks in sorted(counts):
-        if chunks > 1 and whole.m >= chunks * LEAST_ROWS_OF_CHUNK:
+        if chunks > 1 and whole.m >= chunks * whole.costs.rows_of_chunk:
             yield from (cut for cut in cuts(replace(whole, m=-(-whole.m // chunks)), choices, enough / chunks) if cut.fits)
 
 
@@ -657,8 +643,9 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
         sized = replace(cut, matrices=replace(known, m=rows), piece=min(cut.most_rows, -(-rows // cut.down)))
         return sized.cycles < sized.matrices.direct_cycles
 
-    least = next((rows for rows in range(LEAST_ROWS, known.m, 8) if gains(rows)), known.m)
-    most = known.product.problem.request.target.caches[2] // (L3_SHARE_OF_COMBINATIONS * f32.bytes * cut.products * cut.line) * cut.down
+    least = next((rows for rows in range(known.costs.least_rows, known.m, 8) if gains(rows)), known.m)
+    combinations = known.costs.l3_share_of_combinations * f32.bytes * cut.products * cut.line
+    most = known.product.problem.request.target.caches[2] // combinations * cut.down
     return replace(
         cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, least=least, most=max(most, known.m)
     )
@@ -669,7 +656,7 @@ def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
 
     Only if the weights, which are packed twice then, stay in L3.
     """
-    room = known.product.problem.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
+    room = known.product.problem.request.target.caches[2] // known.costs.l3_share_of_weights
     fitting = (
         c
         for c in cuts(known, [CUT_SCHEMES["quarters"]])

@@ -22,8 +22,8 @@ side.
 Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of
 two, which round nothing. The products of all pairs together are then at most about twice the product of the norms, (|a|^2 + |b|^2) / 2 +
 |a| |b|. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every third step of a group is negated on
-both sides, so that the products of A's elements alone, and of B's, cancel between the two pairs. A result is within `ACCURACY` of the exact
-one. An infinity or nan spoils its row or column. Results do not depend on how rows are cut, nor on the number of threads.
+both sides, so that the products of A's elements alone, and of B's, cancel between the two pairs. A result is within `INNER_PRODUCT` of the
+exact one. An infinity or nan spoils its row or column. Results do not depend on how rows are cut, nor on the number of threads.
 
 `winograd_inner_product_plan.py` chooses; here it is written.
 """
@@ -37,7 +37,6 @@ import numpy as np
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir import dims
-from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
@@ -64,9 +63,6 @@ from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.tasks import TASKS_OF_THREAD
-
-ACCURACY = Accuracy(ulp=0.5, summed=1.5)
-"""Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
 
 # Of each step of a period: its sign, and whether it begins a pair.
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from math import lcm
 
 from polyreme.ir import config, dims
 from polyreme.ir.core import BlockArgument
@@ -16,26 +17,17 @@ from polyreme.lowering.kernels.plan import AxisOrder, Request
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.inner_product_costs import INNER_PRODUCT_COSTS as COSTS
 from polyreme.lowering.machines.instructions import WIDEST_BYTES
+from polyreme.lowering.machines.memory import L3_SHARE
 from polyreme.lowering.machines.targets import Target
 
-# The lanes of its vectors, which are whole ones of AVX-512; steps of a group.
-LANES, GROUP = WIDEST_BYTES // f32.bytes, 6
+# The lanes of its vectors, which are whole ones of AVX-512.
+LANES = WIDEST_BYTES // f32.bytes
+# Steps of a group.
+GROUP = 6
 # Steps after which groups begin with a vector again.
-PERIOD = 48
+PERIOD = lcm(GROUP, LANES)
 # Rows of a tile.
 MOST_ROWS = 15
-# So many rows are one tile: the multiply-adds of a row wait for each other, and fewer rows would not fill that time.
-ROWS_TOGETHER = 10
-# Using a row's copy takes at least so many times as long as copying it, for each thread that shares the panels.
-COPIES_SHARE = 40
-# Parts of L2, 1 / this, for a task's rows of A, and for all of B if it is small.
-ROWS_SHARE, WEIGHTS_SHARE = 2, 4
-# If the rows are more pieces than this, of which each fits into L2, a kernel in front makes the panels, unless they exceed L3.
-FEW_PIECES = 3
-# Parts of L3, 1 / this, for rows of A that are read from there for each panel, and for their copies.
-L3_SHARE_OF_ROWS, L3_SHARE_OF_COPIES = 4, 2
-# The estimate has to be at most this part of the plain product's; less for convolutions, whose rows have to be gathered.
-ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ class WinogradInnerProduct:
         sums.
         """
         each = MOST_ROWS if self.most_groups > 1 else 2 * MOST_ROWS
-        tiles = dims.minimum(dims.ceildiv(self.m, each) * (each // MOST_ROWS), dims.ceildiv(self.m, ROWS_TOGETHER))
+        tiles = dims.minimum(dims.ceildiv(self.m, each) * (each // MOST_ROWS), dims.ceildiv(self.m, COSTS.rows_together))
         return dims.minimum(self.m, tiles) if isinstance(self.m, int) else dims.maximum(tiles, 1)
 
     @cached_property
@@ -86,8 +78,8 @@ class WinogradInnerProduct:
     def l2_tiles(self) -> int:
         """Tiles whose rows of A fit into L2; if all of B fits there too, together with the rows of results."""
         cache = self.target.caches[1]
-        row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
-        room = cache // ROWS_SHARE if self.is_constant else cache * 3 // 4 - self.panel * f32.bytes
+        row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // COSTS.l2_share_of_weights else 0)
+        room = cache // COSTS.l2_share_of_rows if self.is_constant else cache * 3 // 4 - self.panel * f32.bytes
         most = max(1, room // (self.most_high * row * f32.bytes))
         return -(-self.tiles // -(-self.tiles // most)) if isinstance(self.tiles, int) else most
 
@@ -101,15 +93,15 @@ class WinogradInnerProduct:
         """Whether tasks read rows of A from L3 for each panel, so that they pack each panel once for all rows."""
         if self.is_constant or self.rows.outer or not isinstance(self.tiles, int):
             return False
-        if self.rows_bytes > self.target.caches[2] // L3_SHARE_OF_ROWS:
+        if self.rows_bytes > self.target.caches[2] // L3_SHARE:
             return False
         pieces = -(-self.tiles // self.l2_tiles)
-        return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_fit_in_l3)
+        return pieces > 1 and (pieces <= COSTS.few_pieces or not self.panels_fit_in_l3)
 
     @property
     def panels_fit_in_l3(self) -> bool:
         """Whether all panels stay in L3, if a kernel packs them in front."""
-        return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
+        return self.panels * self.panel * f32.bytes <= self.target.caches[2] // L3_SHARE
 
     @cached_property
     def holds_all(self) -> bool:
@@ -117,7 +109,7 @@ class WinogradInnerProduct:
 
         One tile's rows after another then meet all panels, so that A is read and results are written in the order of memory.
         """
-        return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
+        return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // COSTS.l2_share_of_weights
 
     @cached_property
     def most_tiles(self) -> int:
@@ -151,12 +143,12 @@ class WinogradInnerProduct:
     @cached_property
     def most_groups(self) -> int:
         """Groups of panels that threads share."""
-        return max(1, int(self.panel_cycles / (self.copy_cycles * COPIES_SHARE)))
+        return max(1, int(self.panel_cycles / (self.copy_cycles * COSTS.copies_share)))
 
     @cached_property
     def copies(self) -> int:
         """Copies of all rows that there is memory for, if they are read from L3: one for each group of panels."""
-        return max(1, min(self.most_groups, self.target.caches[2] // (L3_SHARE_OF_COPIES * self.rows_bytes)))
+        return max(1, min(self.most_groups, self.target.caches[2] // (COSTS.l3_share_of_copies * self.rows_bytes)))
 
     @cached_property
     def is_constant(self) -> bool:
@@ -182,7 +174,7 @@ class WinogradInnerProduct:
     @cached_property
     def packs_per_task(self) -> bool:
         """Whether tasks pack each panel of B just before its tiles: it stays in L2 then, and costs no memory."""
-        return not self.is_constant and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
+        return not self.is_constant and isinstance(self.m, int) and self.pieces <= (COSTS.few_pieces if self.rows.outer else 1)
 
     @property
     def pieces(self) -> int:
@@ -207,7 +199,7 @@ class WinogradInnerProduct:
     @property
     def gains(self) -> bool:
         """Whether it takes less time than the direct product."""
-        return self.cycles < (ADVANTAGE if self.rows.are_joined else ADVANTAGE_OF_WINDOWS) * self.direct_cycles
+        return self.cycles < (COSTS.share if self.rows.are_joined else COSTS.share_of_windows) * self.direct_cycles
 
     @property
     def direct_cycles(self) -> float:

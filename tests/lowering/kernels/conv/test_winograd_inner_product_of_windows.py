@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from polyreme.dialects import tensor
-from polyreme.ir.accuracy import Array
+from polyreme.ir.accuracy import INNER_PRODUCT, Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.gemm import winograd_inner_product_plan
-from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, build_winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product import build_winograd_inner_product
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import GROUP, find_winograd_inner_product
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import find_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request
@@ -98,11 +98,11 @@ class Case:
         return np.asarray(y + inputs[1] + constants[1] if self.residual else y)
 
     def bound(self, inputs: list[Array], constants: list[Array]) -> Array:
-        """`ACCURACY` with the magnitude and terms that `paired` declares for it."""
+        """`INNER_PRODUCT` with the magnitude and terms that `paired` declares for it."""
         rows, columns = self.windows(inputs[0]), self.columns(constants[0])
         magnitude = np.linalg.norm(rows, axis=-1)[..., None] * np.linalg.norm(columns, axis=0)
         later = np.finfo(np.float32).eps * 2 * self.residual * (np.abs(self.expected(inputs, constants)) + 8)
-        return np.asarray(ACCURACY.bound(rows @ columns, f32, magnitude, -(-len(columns) // GROUP) * GROUP) + later)
+        return np.asarray(INNER_PRODUCT.bound(rows @ columns, f32, magnitude, -(-len(columns) // GROUP) * GROUP) + later)
 
 
 def always(request: Request) -> KernelPlan | None:
@@ -129,7 +129,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
     """Windows that reach out of the image on either side, or lie outside of it; channels that fill no vector; taps with gaps; and several
     tasks.
     """
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     inputs, constants = case.arrays()
     target = replace(WORTH, caches=(WORTH.caches[0], 40_000, WORTH.caches[2]))
     lowered = to_kernels(case.module(inputs, constants), target, always)
@@ -140,7 +140,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     inputs, constants = case.arrays()
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), always)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel
-from polyreme.dialects.kernel.bf16x3 import LANES, PAIRS, STEPS
+from polyreme.dialects.kernel.bf16x3 import LANES, PAIRS, STEPS, VECTOR
 from polyreme.ir.builtin import Module
 from polyreme.ir.core import Op
 from polyreme.ir.evaluate import evaluate
@@ -21,11 +21,7 @@ from polyreme.ir.types import f64
 from polyreme.lowering.kernels.gemm import bf16x3_plan
 from polyreme.lowering.kernels.gemm.bf16x3 import Bf16x3Builder
 from polyreme.lowering.kernels.gemm.bf16x3_plan import (
-    LEAST_ROWS,
     LEAST_TILES,
-    MOST_ROWS_IN_PLACE,
-    MOST_TILES,
-    VECTOR,
     Bf16x3Plan,
     find_bf16x3,
     find_strided_rows,
@@ -35,6 +31,7 @@ from polyreme.lowering.kernels.gemm.strassen_plan import find_matrices
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.plan import KernelPlan, Request, structure
 from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.bf16x3_costs import BF16X3_COSTS as COSTS
 from polyreme.lowering.machines.targets import Target, host
 from polyreme.lowering.pipeline import BUILDERS
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
@@ -97,8 +94,8 @@ def check_rows(case: Case, m: int, found: Array) -> None:
 CASES = [
     Case(40, 64, 32),
     Case(47, 100, 40, bias=True),  # no size fits
-    Case(3 * 16 * MOST_TILES - 100, 33, 33, residual=True),  # chunks of which the last one is smaller
-    Case((MOST_TILES * 16) * 13 + 5, 32, 32),  # one whose last chunk has a single tile
+    Case(3 * 16 * COSTS.most_tiles - 100, 33, 33, residual=True),  # chunks of which the last one is smaller
+    Case((COSTS.most_tiles * 16) * 13 + 5, 32, 32),  # one whose last chunk has a single tile
     Case(196, 100, 70, residual=True),  # two chunks of few panels
     Case(50, 700, 96, transposed=True, bias=True),
     Case(96, 64, 64, split=2, bias=True, residual=True),
@@ -142,8 +139,7 @@ def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: C
 @needs_bf16_tiles
 @pytest.mark.parametrize("case", [CASES[1], CASES[3], Case(200, 3072, 64)], ids=str)
 def test_many_threads_split_a_once_for_all_of_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bf16x3_plan, "LEAST_MAKERS", 2)
-    monkeypatch.setattr(bf16x3_plan, "MAKERS_BYTES", 0)
+    monkeypatch.setattr(bf16x3_plan, "COSTS", replace(COSTS, least_makers=2, makers_bytes=0))
     by_each, _, by_all, also_by_all = on_threads(lowered(case, host()), host(), case.arrays()[0], range(1, 5))
     check(case, by_each)
     np.testing.assert_array_equal(by_all, by_each)
@@ -152,8 +148,7 @@ def test_many_threads_split_a_once_for_all_of_them(case: Case, monkeypatch: pyte
 
 @needs_bf16_tiles
 def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bf16x3_plan, "LEAST_MAKERS", 2)
-    monkeypatch.setattr(bf16x3_plan, "MAKERS_BYTES", 0)
+    monkeypatch.setattr(bf16x3_plan, "COSTS", replace(COSTS, least_makers=2, makers_bytes=0))
     module, inputs, expected = arguments_by_terms(ARGUMENTS["several"][0], host())
     for found in on_threads(module, host(), inputs, range(1, 5)):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -161,17 +156,17 @@ def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest
 
 @needs_bf16_tiles
 def test_one_kernel_serves_any_number_of_rows() -> None:
-    case = Case(16 * MOST_TILES * 13 + 1, 96, 64, bias=True)
+    case = Case(16 * COSTS.most_tiles * 13 + 1, 96, 64, bias=True)
     module = lowered(case, host(), free=True)
     executable = load(build_artifact(module, host(), "bf16x3", outline_constants(module)))
-    for m in (0, 1, LEAST_ROWS - 1, LEAST_ROWS, 16 * MOST_TILES, 16 * MOST_TILES + 1, 1000, case.m):
+    for m in (0, 1, COSTS.least_rows - 1, COSTS.least_rows, 16 * COSTS.most_tiles, 16 * COSTS.most_tiles + 1, 1000, case.m):
         check_rows(case, m, executable.run([case.arrays()[0][0][:m]])[0])
 
 
 def test_few_of_an_unknown_number_of_rows_are_multiplied_directly() -> None:
-    case = Case(16 * MOST_TILES + 17, 96, 64, bias=True)
+    case = Case(16 * COSTS.most_tiles + 17, 96, 64, bias=True)
     module = lowered(case, TERMS_TARGET, free=True)
-    for m in (0, 1, LEAST_ROWS - 1, LEAST_ROWS, LEAST_ROWS + 9, case.m):
+    for m in (0, 1, COSTS.least_rows - 1, COSTS.least_rows, COSTS.least_rows + 9, case.m):
         check_rows(case, m, evaluate(module, [case.arrays()[0][0][:m]])[0])
 
 
@@ -220,7 +215,7 @@ ARGUMENTS = {
     "lanes that are neighbours": (Product("mk,kn->mn", (50, 192), (192, 64), tail=True), True),
     "several runs": (Product("mk,kn->mn", (45, 1152), (1152, 64)), True),
     "lanes that leave some over": (Product("mk,kn->mn", (47, 96), (96, 50), tail=True), False),
-    "many rows": (Product("mk,kn->mn", (MOST_ROWS_IN_PLACE + 1, 64), (64, 32)), False),
+    "many rows": (Product("mk,kn->mn", (COSTS.most_rows_in_place + 1, 64), (64, 32)), False),
     "steps that are neighbours": (Product("mk,nk->mn", (48, 64), (96, 64)), False),
     "rows that are neighbours": (Product("km,kn->mn", (64, 75), (64, 64)), True),
     "rows and steps": (Product("km,nk->mn", (128, 48), (70, 128), tail=True), False),
@@ -317,7 +312,7 @@ def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[An
 def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(
     case: Convolution, far: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bf16x3_plan, "L2_MULTIPLE", 0 if far else 4)
+    monkeypatch.setattr(bf16x3_plan, "COSTS", replace(COSTS, l2_multiple=0 if far else 4))
     module, inputs = strided_by_terms(case, SMALL)
     prefetched = {op.buffer.type.shape for op in module.walk() if isinstance(op, kernel.Prefetch)}
     assert (case.x in prefetched) == far
@@ -332,7 +327,7 @@ def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_al
     module, inputs = strided_by_terms(case, host())
     first, *others = on_threads(module, host(), inputs, range(1, 5))
     np.testing.assert_allclose(first.reshape(convolved(case).shape), convolved(case), rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(bf16x3_plan, "L2_MULTIPLE", 0)
+    monkeypatch.setattr(bf16x3_plan, "COSTS", replace(COSTS, l2_multiple=0))
     for other in (*others, *on_threads(strided_by_terms(case, host())[0], host(), inputs, range(1, 3))):
         np.testing.assert_array_equal(other, first)
 
@@ -403,7 +398,7 @@ def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: in
     plan = Bf16x3Plan(replace_sizes(m, k, n), TERMS_TARGET)
     assert isinstance(plan.tiles, int) and isinstance(plan.chunk, int) and isinstance(plan.chunks, int)
     assert plan.tiles * plan.height >= m > (plan.tiles - 1) * plan.height
-    assert plan.chunks * plan.chunk >= plan.tiles > (plan.chunks - 1) * plan.chunk and plan.chunk <= MOST_TILES
+    assert plan.chunks * plan.chunk >= plan.tiles > (plan.chunks - 1) * plan.chunk and plan.chunk <= COSTS.most_tiles
     assert plan.steps * STEPS >= k and plan.panels * LANES >= n
     assert plan.runs * plan.run >= plan.blocks > (plan.runs - 1) * plan.run
     last, whole = (max(tiles, LEAST_TILES) for tiles in (plan.tiles - (plan.chunks - 1) * plan.chunk, plan.chunk))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from polyreme.compiled.kept import compiler_version
 from polyreme.dialects import kernel, tensor
-from polyreme.ir.accuracy import Array
+from polyreme.ir.accuracy import STRASSEN_PRODUCT, Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, mod, symbol
@@ -24,7 +24,6 @@ from polyreme.ir.types import TensorType, f32, f64
 from polyreme.lowering.kernels.gemm import strassen, strassen_plan
 from polyreme.lowering.kernels.gemm.strassen import StrassenBuilder, build_strassen
 from polyreme.lowering.kernels.gemm.strassen_plan import (
-    ACCURACY,
     CUT_SCHEMES,
     Cut,
     Matrices,
@@ -152,7 +151,7 @@ class Case:
         return np.asarray(y)
 
     def bound(self, inputs: Sequence[Array], constants: Sequence[Array], cut: Cut) -> Array:
-        """`ACCURACY` with the magnitude that the module declares for it."""
+        """`STRASSEN_PRODUCT` with the magnitude that the module declares for it."""
         x, w = (
             np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.transposed else constants[0])
         )
@@ -160,7 +159,7 @@ class Case:
         exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.transposed else constants[0]).astype(
             np.float64
         )
-        bound = ACCURACY.bound(exact, f32, magnitude, self.k)
+        bound = STRASSEN_PRODUCT.bound(exact, f32, magnitude, self.k)
         # Each of the sums after it rounds once more.
         expected = self.expected(inputs, constants)
         later = np.finfo(np.float32).eps * (self.bias + self.residual) * (np.abs(expected) + 8)
@@ -313,7 +312,7 @@ def test_threads_make_combinations_and_add_up_while_they_multiply(
         narrow = [replace(cut, piece=-(-case.m // (4 * pieces)), blocks=1) for cut in all if cut.vectors == 1]
         possible = [cut for cut in narrow if cut.is_pipelined]
         cut = possible[which % len(possible)]
-        monkeypatch.setattr(strassen_plan, "RESULTS_BYTES", groups * cut.results_of_group * f32.bytes)
+        monkeypatch.setattr(strassen_plan, "results_room", lambda idle_units: groups * cut.results_of_group * f32.bytes)
         return cut
 
     lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, ("quarters",), used))
@@ -324,16 +323,16 @@ def test_threads_make_combinations_and_add_up_while_they_multiply(
 @pytest.mark.parametrize(
     ("case", "room"),
     [
-        (Case(128, 784, 300, bias=True), strassen_plan.RESULTS_BYTES),
+        (Case(128, 784, 300, bias=True), strassen_plan.results_room(False)),
         (Case(100, 144, 512, residual=True), 1),
-        (Case(4, 144, 1100), strassen_plan.RESULTS_BYTES),
+        (Case(4, 144, 1100), strassen_plan.results_room(False)),
     ],
 )
 def test_machine_code_that_makes_combinations_while_it_multiplies_is_within_the_bound_and_equal_on_one_and_two_threads(
     case: Case, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there is `room` for the results of one group at a time, and where groups are more than vectors of combinations."""
-    monkeypatch.setattr(strassen_plan, "RESULTS_BYTES", room)
+    monkeypatch.setattr(strassen_plan, "results_room", lambda idle_units: room)
     inputs, constants = case.arrays()
     used: list[Cut] = []
     cheapest = with_cut(lambda all: min((cut for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles), ("quarters",), used)
@@ -359,7 +358,7 @@ def test_panels_are_made_while_rows_are_multiplied_in_parts_that_may_lack_some(
         ]
         possible = [cut for cut in narrow if cut.is_pipelined]
         cut = possible[which % len(possible)]
-        monkeypatch.setattr(strassen_plan, "MORE_RESULTS_BYTES", groups * cut.results_of_group * f32.bytes)
+        monkeypatch.setattr(strassen_plan, "results_room", lambda idle_units: groups * cut.results_of_group * f32.bytes)
         return cut
 
     lowered = to_kernels(

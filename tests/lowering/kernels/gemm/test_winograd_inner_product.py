@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from polyreme.ir.accuracy import Array
+from polyreme.ir.accuracy import INNER_PRODUCT, Array
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32
 from polyreme.lowering.kernels.gemm import winograd_inner_product_plan
-from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, build_winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product import build_winograd_inner_product
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import GROUP, find_winograd_inner_product
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request
 from polyreme.lowering.machines.targets import TARGETS, host
@@ -27,12 +27,12 @@ WORTH = replace(TARGETS["x86-64-avx512"], multiply_adds=1)
 
 
 def bound(case: Case, inputs: list[Array], constants: list[Array]) -> Array:
-    """`ACCURACY` with the magnitude and terms that the module declares for it."""
+    """`INNER_PRODUCT` with the magnitude and terms that the module declares for it."""
     x, w = inputs[0].reshape(case.m, case.k).astype(np.float64), (constants[0].T if case.transposed else constants[0]).astype(np.float64)
     magnitude = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
     expected = case.expected(inputs, constants)
     later = np.finfo(np.float32).eps * (case.bias + case.residual) * (np.abs(expected) + 8)
-    return np.asarray(ACCURACY.bound(x @ w, f32, magnitude, -(-case.k // GROUP) * GROUP).reshape(expected.shape) + later)
+    return np.asarray(INNER_PRODUCT.bound(x @ w, f32, magnitude, -(-case.k // GROUP) * GROUP).reshape(expected.shape) + later)
 
 
 def always(request: Request) -> KernelPlan | None:
@@ -56,7 +56,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
     """However many tiles of rows are copied at a time, and for rows and steps of very different sizes."""
     inputs, constants = case.arrays(spread)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
         target = replace(WORTH, caches=(WORTH.caches[0], room * 40_000, WORTH.caches[2]))
         lowered = to_kernels(case.module(inputs, constants), target, always)
         assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
@@ -77,7 +77,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     inputs, constants = case.arrays(2.0)
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), always)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), bound(case, inputs, constants))
@@ -85,7 +85,7 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
 
 def test_rows_and_columns_of_any_magnitude_are_as_exact_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without scales, a row of 1e6 beside weights of 1e-3 would lose nine digits; a row of zeros gives (nearly) zeros."""
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     case = Case(8, 96, 40)
     inputs, constants = case.arrays()
     inputs[0] *= np.float32(10.0) ** np.linspace(-12, 12, 8, dtype=np.float32)[:, None]
@@ -120,7 +120,7 @@ def test_uneven_rows_are_as_exact_as_even_ones(kind: str, monkeypatch: pytest.Mo
 def test_kernels_for_any_number_of_rows_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     inputs, constants = case.arrays(2.0)
     lowered = to_kernels(
         case.module(inputs, constants, free=True), replace(WORTH, caches=(WORTH.caches[0], 30_000, WORTH.caches[2])), always
@@ -132,7 +132,7 @@ def test_any_number_of_rows_gives_the_bits_that_a_known_one_gives_on_any_number_
     """Tiles of all heights, one and several of them; none for no rows."""
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     target, before = replace(host(), multiply_adds=1, spare_adders=True), get_num_threads()
     case = Case(500, 70, 40, bias=True)
     (x,), constants = case.arrays()
@@ -149,7 +149,7 @@ def test_any_number_of_rows_gives_the_bits_that_a_known_one_gives_on_any_number_
 
 def results(case: Case, x: Array, w: Array, monkeypatch: pytest.MonkeyPatch) -> Array:
     """x by w, by pairs."""
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     return evaluate(to_kernels(case.module([x], [w]), WORTH, always), [x])[0]
 
 
@@ -193,7 +193,7 @@ def test_an_infinity_or_nan_spoils_its_own_row_or_column_alone(value: float, mon
 
 @pytest.mark.parametrize("case", [Case(20, 36, 48), Case(20, 37, 70), Case(20, 50, 20, transposed=True)], ids=str)
 def test_the_kernel_that_packs_weights_that_may_change_does_what_the_pack_says(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     inputs, constants = case.arrays(2.0)
     packs: list[Pack] = []
 

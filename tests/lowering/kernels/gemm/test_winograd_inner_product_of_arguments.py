@@ -12,13 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
+from polyreme.ir.accuracy import INNER_PRODUCT
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.gemm import winograd_inner_product, winograd_inner_product_packing, winograd_inner_product_plan
-from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import GROUP, find_winograd_inner_product
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.targets import host
@@ -35,7 +35,7 @@ WAYS = ["front", "near", "far"]
 
 def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     """Let all products go this way."""
-    patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     patch.setattr(winograd_inner_product_plan, "FEW_PIECES", 99)
     if way != "near":
         patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "rows_in_l3", way == "far")
@@ -125,7 +125,8 @@ class Several(NamedTuple):
         x, w = x.swapaxes(1, 2) if self.split else x, w.swapaxes(2, 3) if self.transposed else w
         magnitude = np.linalg.norm(x, axis=3)[..., None] * np.linalg.norm(w, axis=2)[:, :, None]
         exact = x @ w
-        bound = ACCURACY.bound(exact, f32, magnitude, -(-self.k // GROUP) * GROUP) + np.finfo(np.float32).eps * (np.abs(exact + bias) + 8)
+        bound = INNER_PRODUCT.bound(exact, f32, magnitude, -(-self.k // GROUP) * GROUP)
+        bound = bound + np.finfo(np.float32).eps * (np.abs(exact + bias) + 8)
         return exact + bias, bound
 
 
@@ -178,7 +179,7 @@ def test_several_products_are_chosen_where_they_are_large(case: Several, is_take
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 77])
 def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     case = Case(rows, 50, 40)
     (x,), (w,) = case.arrays()
     lowered = to_kernels(module(case, [x, w], free=True), WORTH, always)
@@ -190,7 +191,7 @@ def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, mon
 def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
     exponent: int, transposed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     case = Case(6, 60, 40, transposed=transposed)
     (x,), (w,) = case.arrays()
     columns = np.ones(40)
@@ -205,7 +206,7 @@ def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
 
 
 def test_zeros_give_zeros_and_an_infinity_or_nan_spoils_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
     case = Case(6, 60, 40)
     (x,), (w,) = case.arrays()
     w[:, 9], w[5, 20], w[7, 30] = 0, np.inf, np.nan

@@ -59,7 +59,7 @@ def test_a_product_lays_its_lanes_in_the_preferred_order(m: int, k: int, order: 
         return plan
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
         lowered = to_kernels(case.module(inputs, constants), SMALL, build_in_order)
     assert [plan.result_order for plan in plans] == [preferred]
     places = [preferred.place(case.n, i) for i in range(case.n)]
@@ -77,7 +77,7 @@ def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(order: A
         return plans[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
         lowered = to_kernels(case.module(inputs, constants), SMALL, build_in_order)
     assert [plan.result_order for plan in plans if plan is not None] == [None]
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
@@ -124,7 +124,7 @@ def orders_chosen(module: Module) -> list[AxisOrder | None]:
             found.append(plan.result_order)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
         PassManager(pipeline(SMALL, watch=watch)).run(module.clone())
     return found
 
@@ -146,7 +146,7 @@ def test_layers_read_each_gate_where_the_product_laid_it(kind: Any, units: int, 
     module, data = network(kind, steps, units, inputs, reverse)
     expected = evaluate(module, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
         assert orders_chosen(module)[0] is not None
         assert_near(evaluate(lower(module, SMALL, verify=True), data), expected, f32)
         if RUNS:
