@@ -170,7 +170,9 @@ def candidates(request: Request, plan: KernelPlan) -> list[Candidate]:
         taken = next(b for b in BUILDERS if not isinstance(b, Way) and b(request) is not None)
         return [Candidate(plan.builder, "", taken)]
     for way in (taker, *BUILDERS):
-        if isinstance(way, Way) and (seen := way.find(request)) is not None:
+        # Ways that take operands in another order take no others.
+        is_asked = way is taker or (isinstance(way, Way) and not request.operand_orders)
+        if is_asked and isinstance(way, Way) and (seen := way.find(request)) is not None:
             for chosen in way.candidates(seen)[: 1 + OTHERS]:
                 found.setdefault((way.name, str(chosen)), _by(way, chosen))
     return list(found.values())

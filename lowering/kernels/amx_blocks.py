@@ -15,14 +15,15 @@ from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import Axis
 from polyreme.lowering.machines.instructions import has_tiles
+from polyreme.lowering.machines.memory import LINES_OF_ROUND
 from polyreme.lowering.machines.targets import Target
 
 # Vectors of a panel of B, which is as wide as a block.
 VECTORS = 2
 # With fewer rows (or pixels) AMX gains nothing over dot products of vectors.
 LEAST_ROWS = 7
-# Rows whose results are made side by side, and lines that a step prefetches, at most.
-MOST_ROWS_AT_ONCE, MOST_LINES = 8, 8
+# Rows whose results are made side by side, at most.
+MOST_ROWS_AT_ONCE = 8
 
 
 def target_has_blocks(target: Target) -> bool:
@@ -84,7 +85,7 @@ class BlockSteps:
 
     def lines(self, blocks: int) -> int:
         """Lines of the next panel that a step prefetches, so that so many blocks prefetch all of it, or most if they are few."""
-        return min(-(-STEP * VECTORS // blocks), MOST_LINES)
+        return min(-(-STEP * VECTORS // blocks), 2 * LINES_OF_ROUND)
 
     def prefetch_position(self, code: Code, following: Index, number: Index, blocks: int) -> Value:
         """Where block `number` of `blocks` begins to prefetch, in the next panel, which begins at `following`."""

@@ -25,7 +25,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, VectorType, element_type, f32
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.machines.memory import FOLLOWED_LOADS
+from polyreme.lowering.machines.memory import FOLLOWED_LOADS, L1_PANEL_VECTORS, L2_VECTOR_CYCLES
 from polyreme.lowering.machines.targets import Target
 
 Read = Callable[[int, Index], Value]
@@ -41,10 +41,6 @@ PART = 256
 MOST_UNROLLED = 32
 # Steps that are written out where a kernel has tiles of many sizes, since how many rows there are is unknown.
 STEPS_TOGETHER = 8
-# Vectors of a panel of B that stay in L1 beside what else a tile reads.
-L1_PANEL_VECTORS = 256
-# Cycles in which a vector of a panel comes from L2.
-L2_VECTOR_CYCLES = 1.6
 # From so many rows of a tile on not every smaller number has a tile of its own.
 LEAST_BETWEEN = 8
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 from polyreme.ir.core import Value
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
+from polyreme.lowering.machines.memory import ROWS_OF_MEMORY
 
-# An unknown number of rows prefetches all of the next panel in the time of so many, from memory and from L3. Fewer rows prefetch its first
-# lines only.
-FEWEST_ROWS, FEWEST_ROWS_L3 = 16, 32
-# One line in fixed point, for an even pace.
-ONE = 1 << 16
+# One in fixed point, for an even pace and for divisions by a number that is not known.
+ONE = 1 << 20
 
 
 def prefetch_panel(
@@ -25,7 +23,7 @@ def prefetch_panel(
     at: Index,
     rows: int,
     in_all: Index,
-    fewest: int = FEWEST_ROWS,
+    fewest: int = ROWS_OF_MEMORY,
 ) -> Overlapped:
     """What the tile of `rows` rows from `at` on prefetches in each round, of the panel at position `panel`: `depth` steps of `vectors`
     lines.

@@ -14,14 +14,14 @@ from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.estimates import ASSUMED, estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
-from polyreme.lowering.kernels.microkernel import L1_PANEL_VECTORS, MOST_UNROLLED, split_extent, step_cycles, streamed_cycles
+from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import Problem, find_problem, in_words, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.cost import NOTICED, Traffic, traffic_cycles
 from polyreme.lowering.machines.instructions import FEW_CHANNELS, MANY_REGISTERS
-from polyreme.lowering.machines.memory import STACK_BYTES
+from polyreme.lowering.machines.memory import L1_PANEL_VECTORS, STACK_BYTES
 from polyreme.lowering.machines.rooms import ROOMS
 from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES, TILES_OF_TASK
 

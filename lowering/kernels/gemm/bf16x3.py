@@ -54,10 +54,8 @@ from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.kernels.work_stealing import Tickets
 from polyreme.lowering.machines.bf16x3_costs import BF16X3_COSTS as COSTS
+from polyreme.lowering.machines.memory import PREFETCH_ROWS
 from polyreme.lowering.machines.tasks import GRAIN_CYCLES, TASKS_OF_THREAD
-
-# Pairs of rows ahead of what is cut that are asked for.
-PREFETCH_PAIRS = 32
 
 
 def write_bf16x3(plan: Bf16x3Plan, schedule: Bf16x3Schedule) -> KernelPlan:
@@ -470,14 +468,14 @@ class _Bf16x3Task:
         next panel behind the last ones of a run of blocks from `start` up to `end`.
         """
         code, plan = self.code, self.plan
-        at = code.add(at, PREFETCH_PAIRS * 2 * plan.apart)
+        at = code.add(at, PREFETCH_ROWS * 2 * plan.apart)
         if not plan.in_place and plan.runs == 1:
             # Panels lie behind each other.
             return at
         numbers = plan.block * STEPS * plan.apart
         next_panel: Index = LANES if plan.in_place else plan.blocks * numbers
         jump = code.sub(next_panel, code.mul(code.sub(end, start), numbers))
-        left = code.sub(code.mul(code.sub(end, block), plan.block * PAIRS), PREFETCH_PAIRS)
+        left = code.sub(code.mul(code.sub(end, block), plan.block * PAIRS), PREFETCH_ROWS)
         is_behind = code.apply("ge", code.value(pair), code.value(left))
         return code.add(at, code.apply("select", is_behind, code.value(jump), code.value(0)))
 
@@ -489,7 +487,7 @@ class _Bf16x3Task:
             for lane in range(0, LANES, VECTOR):
                 place = code.add(at, code.mul(pair.iv, 2 * plan.apart), lane)
                 for line in (0, plan.apart):
-                    code.prefetch(self.made.right, code.add(place, PREFETCH_PAIRS * 2 * plan.apart + line))
+                    code.prefetch(self.made.right, code.add(place, PREFETCH_ROWS * 2 * plan.apart + line))
                 rows = [code.load(self.made.right, code.add(place, line), VECTOR) for line in (0, plan.apart)]
                 for term, words in enumerate(cut_pair(code, *rows)):
                     code.store(words, self.terms, code.add(code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)

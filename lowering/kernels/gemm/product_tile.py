@@ -36,10 +36,8 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import ONE
 from polyreme.lowering.kernels.problem import Product, typical
 from polyreme.lowering.kernels.schedule import Schedule
-from polyreme.lowering.machines.memory import PREFETCH_BYTES
+from polyreme.lowering.machines.memory import LINES_OF_ROUND, PREFETCH_BYTES
 
-# Lines that a round of steps prefetches at most; the second number is for rounds of an even pace, most of whose lines are there already.
-MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
 # Vectors of as many lanes are worth putting together from halves.
 MIN_LANES_FOR_HALVES = 8
 
@@ -439,14 +437,14 @@ class Tile:
         if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self.form.even_prefetch):
             pace = code.add(code.div(rows * prefetching.lines * ONE // rounds, count), 1)
             return prefetching.pace(
-                code, code.div(code.mul(at, prefetching.lines), count), pace, min(-(-prefetching.lines // rounds), MOST_OF_ROUND)
+                code, code.div(code.mul(at, prefetching.lines), count), pace, min(-(-prefetching.lines // rounds), 2 * LINES_OF_ROUND)
             )
         if rows != whole:
             return None
         tiles = typical(self.product.m if isinstance(count, Value) else count) // whole
         each = -(-prefetching.lines // (tiles * rounds))
         if not prefetching.in_tile:
-            each = min(each, MOST_PREFETCHED)
+            each = min(each, LINES_OF_ROUND)
         return prefetching.share(code, code.mul(code.div(at, whole), rounds * each), each)
 
     def sums(

@@ -29,13 +29,12 @@ from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.strassen_schemes import Destination, combine
 from polyreme.lowering.kernels.gemm.strassen_task import StrassenTask
 from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
+from polyreme.lowering.kernels.prefetch import ONE
 from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 
 VectorWork = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
-# One in fixed point, for quotients of small numbers.
-ONE = 1 << 20
 
 
 class State:

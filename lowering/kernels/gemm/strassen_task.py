@@ -14,7 +14,8 @@ from polyreme.lowering.kernels.gemm.strassen_plan import Cut
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
 from polyreme.lowering.kernels.microkernel import Accumulators, Axis, Overlapped, accumulate, tile_rows, tile_unknown_rows, zeros
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_L3, prefetch_panel
+from polyreme.lowering.kernels.prefetch import prefetch_panel
+from polyreme.lowering.machines.memory import ROWS_OF_L3, ROWS_OF_MEMORY
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class StrassenTask:
         right0 = code.mul(panel, cut.panel) if right is None else panel
         in_all = cut.piece if self.rows.enough is None else code.value(self.count)
         # Weights are packed twice only if they stay in L3.
-        fewest = FEWEST_ROWS if cut.chunk is None else FEWEST_ROWS_L3
+        fewest = ROWS_OF_MEMORY if cut.chunk is None else ROWS_OF_L3
 
         def tile(at: Index, rows: int) -> None:
             def read_left(r: int, position: Index) -> Value:

@@ -18,14 +18,12 @@ from polyreme.ir.types import BufferType, TensorType, f32, f64, i32
 from polyreme.lowering.analysis.access import Access
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import transpose_lanes
-from polyreme.lowering.machines.memory import L2_WAY_BYTES
+from polyreme.lowering.machines.memory import L2_WAY_BYTES, PREFETCH_ROWS
 
 # Sums of squares that are made beside each other.
 CHAINS = 4
 # Sums of squares between these have lost nothing that counts.
 SQUARED = (2.0**-80, 2.0**80)
-# Steps of which lines are asked for ahead.
-PREFETCH_STEPS = 32
 # Panels that are filled together, at most, and their bytes.
 MOST_TOGETHER, TOGETHER_BYTES = 4, 1 << 17
 # Of the ways of L2 so many are for the next panel's lines.
@@ -206,7 +204,7 @@ class _WeightSteps:
         if self.across == 1 and isinstance(self.along, int) and self.along > self.lanes:
             for i in range(self.lanes):
                 for j in range(panels):
-                    row = code.mul(code.add(at, PREFETCH_STEPS + i), self.along)
+                    row = code.mul(code.add(at, PREFETCH_ROWS + i), self.along)
                     code.prefetch(self.buffer, code.add(self.start, j * self.lanes, row), locality=2)
 
     def _step(self, at: Index) -> Value:

@@ -47,7 +47,7 @@ from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.machines.memory import PREFETCH_BYTES
+from polyreme.lowering.machines.memory import LOOP_PREFETCH_BYTES
 
 # What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is
 # carried on.
@@ -377,7 +377,7 @@ class _RowLoops:
         for x, buffer in self.inputs.items():
             if shape_of(x) == self.rows.space:
                 place, bytes = linear(self.code, self._places(at), shape_of(x)).scalar(self.code), element_type(x.type).bytes
-                for distance in range(PREFETCH_BYTES, PREFETCH_BYTES + lanes * bytes, self.target.line_bytes):
+                for distance in range(LOOP_PREFETCH_BYTES, LOOP_PREFETCH_BYTES + lanes * bytes, self.target.line_bytes):
                     self.code.prefetch(buffer, self.code.add(place, distance // bytes))
 
     # --- transposes

@@ -16,7 +16,7 @@ from polyreme.lowering.kernels.elements import fold_tries
 from polyreme.lowering.kernels.loop_nest import Lanes, iterations_together
 from polyreme.lowering.machines.cost import Work, busy_cycles
 from polyreme.lowering.machines.functions import AT_ONCE, EXPENSIVE
-from polyreme.lowering.machines.memory import PREFETCH_BYTES
+from polyreme.lowering.machines.memory import LOOP_PREFETCH_BYTES
 from polyreme.lowering.machines.targets import STREAMED_BYTES, Target
 
 # Rows that share positions by which they are read.
@@ -325,7 +325,7 @@ class _RowChoices:
                 and self._is_large(value)
                 and isinstance(row, int)
                 # Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
-                and row >= PREFETCH_BYTES
+                and row >= LOOP_PREFETCH_BYTES
                 and vector >= self.target.vector_bytes
             ):
                 return WholeLines(i, gcd(self.target.line_bytes, vector))
