@@ -20,7 +20,7 @@ from polyreme.lowering.kernels.problem import Product, find_product
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.strassen_costs import WITH_SPARE_ADDERS, WITH_SPARE_UNITS, StrassenCosts, strassen_costs
 from polyreme.lowering.machines.targets import Target
-from polyreme.lowering.machines.tasks import GRAIN_CYCLES, STACK_BYTES, TASKS_OF_THREAD, TASKS_WITH_MEMORY
+from polyreme.lowering.machines.tasks import GRAIN_CYCLES, TASK_STACK_BYTES, TASKS_OF_THREAD, TASKS_WITH_MEMORY
 
 CUT_SCHEMES: dict[str, tuple[Scheme, ...]] = {
     "halves": (STRASSEN,),
@@ -515,7 +515,7 @@ class Cut:
     @property
     def most_rows(self) -> int:
         """Rows of a part whose sums fit into L2."""
-        room = min(STACK_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
+        room = min(TASK_STACK_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
         return max(1, room // (self.products * self.width * f32.bytes))
 
     @property
@@ -608,7 +608,7 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
                 if matrices.least_cycles(schemes, rows, vectors) > enough:
                     continue
                 one = Cut(matrices, schemes, rows, vectors, 1, 1, idle_units=matrices.has_spare_units)
-                blocks = -(-one.steps * one.width * f32.bytes // min(STACK_BYTES // 2, room))
+                blocks = -(-one.steps * one.width * f32.bytes // min(TASK_STACK_BYTES // 2, room))
                 assert isinstance(one.height, int)
                 pieces = -(-one.height // one.most_rows)
                 yield replace(one, piece=-(-one.height // pieces), blocks=blocks)
