@@ -35,6 +35,10 @@ FLAGS = ["", "{transpose_x = true}", "{transpose_y = true}", "{transpose_x = tru
 NAMES = ["plain", "x", "y", "both"]
 
 
+# Tiles that are tried by default; the others are slow on the runner.
+QUICK = ((128, 64), (32, 64))
+
+
 def halves(*shape, seed=0, dtype="bf16"):
     return np.random.default_rng(seed).standard_normal(shape).astype(NUMPY[dtype])
 
@@ -87,14 +91,18 @@ def said(tile, warps, depth=32, stages=3, **more):
 
 @DEVICES
 @pytest.mark.parametrize("flags", FLAGS, ids=NAMES)
-@pytest.mark.parametrize(("tile", "warps"), mma_schedule.TILES, ids=lambda x: "x".join(map(str, x)))
+@pytest.mark.parametrize(
+    ("tile", "warps"),
+    [pytest.param(*t, marks=() if t[0] in QUICK else pytest.mark.slow) for t in mma_schedule.TILES],
+    ids=lambda x: "x".join(map(str, x)),
+)
 def test_every_tile_takes_operands_in_any_order(tile, warps, flags, device):
     depth = 32 if flags in FLAGS[::3] else 64
     check_matmul((tile[0] + 8, 80, tile[1] + 8), device, said(tile, warps, depth), flags)
 
 
 @DEVICES
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("f16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "sizes",
     [(1, 72, 8), (8, 80, 1), (5, 1, 6), (16, 16, 16), (33, 70, 41), (127, 64, 129), (136, 104, 72), (65, 24, 7), (16, 1500, 40)],
@@ -194,7 +202,9 @@ def conflicts(monkeypatch):
 
 
 @pytest.mark.parametrize("flags", FLAGS, ids=NAMES)
-@pytest.mark.parametrize(("tile", "warps"), [((64, 64), (2, 2)), ((32, 64), (1, 2)), ((128, 256), (2, 4))], ids=str)
+@pytest.mark.parametrize(
+    ("tile", "warps"), [((64, 64), (2, 2)), ((32, 64), (1, 2)), pytest.param((128, 256), (2, 4), marks=pytest.mark.slow)], ids=str
+)
 def test_no_lanes_meet_in_a_bank(tile, warps, flags, conflicts):
     for depth in (16, 32, 64):
         if warps == (1, 2) and depth == 16:
@@ -309,7 +319,7 @@ def convolution(case, dtype):
 
 
 @DEVICES
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("f16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 def test_convolutions_are_products_of_turned_images(case, dtype, device, turning):
     x, w, *_, count = CONVOLUTIONS[case]
@@ -345,7 +355,7 @@ class Convolution(paddle.nn.Layer):
 
 
 @DEVICES
-@pytest.mark.parametrize(("stride", "channels"), [(1, 16), (2, 16), (1, 8), (2, 3)])
+@pytest.mark.parametrize(("stride", "channels"), [(1, 16), (2, 3), *(pytest.param(*x, marks=pytest.mark.slow) for x in ((2, 16), (1, 8)))])
 def test_both_gradients_of_a_convolution(stride, channels, device, turning):
     backward = gradients_of(Convolution(channels, stride), [paddle.static.InputSpec([8, channels, 8, 8], "bfloat16", "x")])
     given = [halves(*a.type.shape, seed=i) for i, a in enumerate(backward.function().args)]
