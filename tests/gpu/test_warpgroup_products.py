@@ -249,6 +249,8 @@ def test_all_that_is_tried_fits(size):
     assert chosen and len(set(chosen)) == len(chosen)
     for schedule in chosen:
         build_warpgroups.fits(found, schedule)
+    estimates = [build_warpgroups.estimate(found, schedule) for schedule in chosen]
+    assert estimates == sorted(estimates) and 0 < estimates[0] < float("inf")
 
 
 # --- what goes another way

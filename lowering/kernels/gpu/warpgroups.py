@@ -28,7 +28,7 @@ from polyreme.lowering.kernels.gpu.grid import truth
 from polyreme.lowering.kernels.gpu.product import GpuProduct, find_product, plan_product
 from polyreme.lowering.kernels.gpu.tensor_core import in_groups
 from polyreme.lowering.kernels.gpu.tiles import TiledProduct
-from polyreme.lowering.kernels.gpu.warpgroup_schedule import WarpgroupSchedule, fits, schedules
+from polyreme.lowering.kernels.gpu.warpgroup_schedule import WarpgroupSchedule, cycles, fits, schedules
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.gpu import (
@@ -273,4 +273,5 @@ build_warpgroups = Way(
     lambda p, chosen: plan_product(p, chosen, chosen.parts, WarpgroupProduct),
     lambda p, chosen: fits(p, chosen, _device(p)),
     others=lambda p: schedules(p, _device(p))[1:],
+    estimate=lambda p, chosen: cycles(p, chosen, _device(p)),
 )
