@@ -191,10 +191,12 @@ def work_of(func: Func, target: Target) -> KernelWork:
         0.0 if working_set(touched) <= room else sum(part.missed[i] for part in touched.values()) for i, room in enumerate(target.caches)
     ]
     first, second, third = (max(missed[i:]) for i in range(len(missed)))
-    crowded = sum(part.missed[0] for part in touched.values() if part.crowded) if missed[0] else 0.0
+    work = root.total()
+    # Where there is more to do with what is loaded than to add it up, the next loads begin meanwhile.
+    waits = missed[0] and not work.multiply_adds
+    crowded = sum(part.missed[0] for part in touched.values() if part.crowded) if waits else 0.0
     traffic = Traffic(first - second, second - third, third, crowded)
-    cycles = rates_of(target).call_cycles + with_traffic(root.cycles(target), traffic, target)
-    return KernelWork(root.total(), traffic, cycles)
+    return KernelWork(work, traffic, rates_of(target).call_cycles + with_traffic(root.cycles(target), traffic, target))
 
 
 def kernel_cycles(func: Func, target: Target) -> float:
