@@ -36,7 +36,7 @@ WAYS = ["front", "near", "far"]
 def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     """Let all products go this way."""
     patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "gains", True)
-    patch.setattr(winograd_inner_product_plan, "FEW_PIECES", 99)
+    patch.setattr(winograd_inner_product_plan, "COSTS", replace(winograd_inner_product_plan.COSTS, few_pieces=99))
     if way != "near":
         patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "rows_in_l3", way == "far")
         patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "packs_per_task", way == "far")
