@@ -86,6 +86,7 @@ def test_ops_of_the_nn_and_tensor_levels_compile_for_every_machine(name: str) ->
 def test_kernel_ops_say_for_which_machine_they_are() -> None:
     ops = all_ops()
     assert facts_of(ops["kernel.mma"]).compiles_for == ["cuda:sm_80"]
+    assert facts_of(ops["kernel.wgmma"]).compiles_for == ["cuda:sm_90a"]
     assert facts_of(ops["kernel.parallel"]).compiles_for == ["x86-64-avx2"]
     assert facts_of(ops["kernel.fma"]).compiles_for == list(TARGETS)
 

@@ -273,6 +273,8 @@ class OpFacts:
             return ["x86-64 with amx-int8"]
         if self.cls is kernel.DotTerms:
             return ["x86-64 with amx-bf16"]
+        if self.cls.__module__ == warpgroups.__name__:
+            return ["cuda:sm_90a"]
         if self.cls.dialect == "kernel":
             tables = dict(zip(TARGETS, (EMIT, GRID), strict=True))
             return [name for name, table in tables.items() if self.cls in table]
