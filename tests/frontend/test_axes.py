@@ -264,6 +264,8 @@ TABLE: dict[str, Along] = {
     ),
     "dropout": Along(lambda x, a: F.dropout(x, 0.0, axis=a), lambda x, a: x),
     "glu": Along(lambda x, a: F.glu(x, axis=a), _halves, divides=2, least=2),
+    # What is drawn differs; along the axis it sums to one.
+    "gumbel_softmax": Along(lambda x, a: F.gumbel_softmax(x, axis=a).sum(a), lambda x, a: np.ones_like(x.sum(a)), False, 1),
     "log_softmax": Along(lambda x, a: F.log_softmax(x, axis=a), lambda x, a: np.log(_softmax(x, a)), least=1),
     "maxout": Along(lambda x, a: F.maxout(x, 2, axis=a), _largest_of_two, divides=2, least=2),
     "normalize": Along(lambda x, a: F.normalize(x, axis=a), _unit),
