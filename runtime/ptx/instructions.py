@@ -171,8 +171,13 @@ def _make_testp(place: Place, parts: list[str], result: Operand, source: Operand
 
 def _make_extreme(compute: Callable[..., Array]) -> Maker:
     def make(place: Place, parts: list[str], result: Operand, a: Operand, b: Operand) -> Step:
-        place.check_parts(parts[1:-1], ("NaN",))
-        return applied(place.write(result), partial(compute, keeps_nan="NaN" in parts), *place.reads((a, b), place.dtype()))
+        place.check_parts(parts[1:-1], ("NaN", "relu"))
+        pick = partial(compute, keeps_nan="NaN" in parts)
+        if "relu" not in parts:
+            return applied(place.write(result), pick, *place.reads((a, b), place.dtype()))
+        if place.dtype() != TYPES["s32"]:
+            raise place.fail("expected '.relu' of s32 alone")
+        return applied(place.write(result), lambda x, y: np.maximum(pick(x, y), np.int32(0)), *place.reads((a, b), place.dtype()))
 
     return make
 

@@ -89,10 +89,11 @@ def causal(s):
 
 
 CASES = [
-    (dtype, rows, keys, depth, depth, is_causal)
+    pytest.param(dtype, rows, keys, depth, depth, is_causal, marks=[pytest.mark.slow] if is_long else [])
     for dtype in ("f32", "bf16")
-    for rows, keys, depth, is_causal in (
-        (64, 64, 32, False), (7, 129, 40, True), (129, 129, 64, True), (1, 70, 96, False), (33, 7, 128, False), (20, 40, 256, True),
+    for rows, keys, depth, is_causal, is_long in (
+        (64, 64, 32, False, False), (7, 129, 40, True, True), (129, 129, 64, True, True), (1, 70, 96, False, False),
+        (33, 7, 128, False, False), (20, 40, 256, True, True),
     )
 ]  # fmt: skip
 
@@ -135,7 +136,7 @@ def test_older_devices_multiply_in_float32():
 
 
 @DEVICES
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", pytest.param("bf16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", [(2, 2, 20, 37), (2, 1, 1, 37), (1, 2, 20, 1), (20, 37)])
 def test_masks_that_are_added(dtype, shape, device):
     sizes = {"B": 2, "M": 20, "N": 37, "D": 32, "W": 32}
@@ -318,7 +319,7 @@ def test_a_layer_that_was_traced_on_a_gpu_is_saved_exported_and_runs_on_a_cpu(tm
 
 
 @needs_ptxas
-@pytest.mark.parametrize("sm", SMS)
+@pytest.mark.parametrize("sm", [pytest.param(sm, marks=[] if sm == 80 else [pytest.mark.slow]) for sm in SMS])
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("depth", [64, *(pytest.param(d, marks=pytest.mark.slow) for d in (32, 40, 96, 128, 256))])
 def test_nothing_is_spilled(dtype, depth, sm, tmp_path):

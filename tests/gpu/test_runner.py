@@ -73,6 +73,23 @@ def test_two_floats_become_halves_of_one_word():
 # --- faults
 
 
+def test_extremes_of_integers_that_are_not_below_zero():
+    x, y = np.arange(-16, 16, dtype=np.int32), np.full(32, 5, np.int32)
+    body = """
+\tadd.s64 \t%rd21, %rd1, %rd20;
+\tadd.s64 \t%rd22, %rd2, %rd20;
+\tld.global.b32 \t%r2, [%rd21];
+\tld.global.b32 \t%r3, [%rd22];
+\tmin.relu.s32 \t%r4, %r2, %r3;
+\tst.global.b32 \t[%rd22], %r4;
+\tmax.relu.s32 \t%r5, %r2, -3;
+\tst.global.b32 \t[%rd21], %r5;
+"""
+    largest, smallest = run_text(body, [x.copy(), y.copy()])
+    np.testing.assert_array_equal(smallest, np.clip(x, 0, 5))
+    np.testing.assert_array_equal(largest, np.maximum(x, 0))
+
+
 def copy_module(count, lanes=1, shift=0, align=""):
     body = f"""
 %t = kernel.thread_id : index
