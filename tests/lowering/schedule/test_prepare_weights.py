@@ -104,11 +104,12 @@ def test_compiled_prepare_packs_the_weights_that_changed_and_leaves_the_others(t
 
 
 def test_worth_leaves_weights_where_they_are_when_few_rows_read_them() -> None:
+    target = TARGETS["x86-64-avx2"]
     module = parse_module(LINEAR.format(n=1))
-    assert "prepare" not in [f.sym_name for f in lower(module, prepare="worth").functions]
-    assert "prepare" in [f.sym_name for f in lower(module, prepare="always").functions]
-    many = parse_module(LINEAR.format(n=64))
-    assert "prepare" in [f.sym_name for f in lower(many, prepare="worth").functions]
+    assert "prepare" not in [f.sym_name for f in lower(module, target, prepare="worth").functions]
+    assert "prepare" in [f.sym_name for f in lower(module, target, prepare="always").functions]
+    many = parse_module(LINEAR.format(n=512))
+    assert "prepare" in [f.sym_name for f in lower(many, target, prepare="worth").functions]
 
 
 def test_without_the_option_weights_stay_arguments() -> None:
