@@ -264,6 +264,21 @@ def an_array_outside_stays(p: Run) -> None:
         large[0, number] += 1.0
 
 
+@program()
+def an_array_outside_has_zeros_of_another_sign_and_another_order(p: Run) -> None:
+    here = types.SimpleNamespace(signs=np.zeros(2, "float32"), table=array(0, 3, 4))
+
+    @p.static
+    def function(a: Any, x: Any) -> Any:
+        return x / here.signs, 1 / here.signs, x + here.table.ravel("K")[1], (here.table + a).ravel("K"), here.table.reshape(-1, order="A")
+
+    with np.errstate(divide="ignore"):
+        for number, order in enumerate("CFFCF"):
+            here.signs = np.array([-0.0 if number % 2 else 0.0, 1.0], "float32")
+            here.table = np.array(array(0, 3, 4), order=order)
+            p.call(function, np.array(array(number, 3, 4), order="F"), p.t(2))
+
+
 @program(whole=False)
 def an_array_outside_is_written(p: Run) -> None:
     table = array(0, 4, 3)

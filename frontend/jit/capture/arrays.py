@@ -127,7 +127,7 @@ def _packed(state: Watched, value: Any, parts: list[Any], copies: bool) -> Any:
             return {key: _packed(state, part, parts, copies) for key, part in value.items()}
         return kind([_packed(state, part, parts, copies) for part in value])
     if kind in (np.ndarray, np.memmap) and not value.dtype.hasobject:
-        return value.copy() if copies else value
+        return value.copy("K") if copies else value
     if kind in CONSTANTS or isinstance(value, (np.generic, np.dtype, type)):
         return value
     raise NotWhole(f"NumPy is given a {kind.__name__}")
