@@ -39,6 +39,7 @@ def forget_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         (device_module, "_drivers", {}),
         (device_module, "_copies", {}),
         (device_kernels, "_programs", {}),
+        (for_each, "_programs", {}),
         (kept, "_loaded", OrderedDict()),
         (dispatch, "_plans_of", {device_module.CPU: dispatch._plans_of[device_module.CPU]}),
     ):
