@@ -10,10 +10,16 @@ from polyreme.ir.python.records import dataclass
 WARP = 32
 # Bytes that one thread reads or writes at once.
 VECTOR_BYTES = 16
+# Bytes that all banks of shared memory have next to each other, and give in a cycle.
+BANKS_BYTES = 128
 # Threads of a block that does one thing to many elements.
 BLOCK_THREADS = 256
 # About so many multiprocessors does a device have.
 MULTIPROCESSORS = 128
+# Threads of a block at most, and registers of a thread.
+MOST_THREADS, MOST_REGISTERS = 1024, 255
+# Sums that a thread could keep in them.
+MOST_SUMS = 128
 # Blocks that a device runs at a time: several on each of them, which wait for memory in turn.
 RUNNING_BLOCKS = 4 * MULTIPROCESSORS
 # One `mma`: rows, columns and depth; so many sums of it are each lane's.
@@ -83,6 +89,49 @@ FLOATS = Multiplier(
 FLOATS_OF_WINDOWS = replace(
     FLOATS, tiles=tuple(replace(r, tile=replace(r.tile, depth=8)) if max(r.tile.rows, r.tile.columns) == 128 else r for r in FLOATS.tiles)
 )
+# --- tensor cores
+
+
+@dataclass(frozen=True)
+class MmaCosts:
+    """What is tried for products on tensor cores, and what these take beside multiplications.
+
+    - `tiles`: of the result, and the warps that share them; `tiles_of_registers` where elements go through registers.
+    - `lines`: bytes of a line along the depth; `stages`: tiles in shared memory, where more than one is.
+    - `group`: rows of tiles that blocks take together.
+    - `other_registers`: of a thread, beside sums and fragments.
+    - In cycles: `latency` from asking for memory to having it; `barrier`, of one with what stands around it; `second_kernel`, of starting
+      another kernel.
+    - `overlap_loss`: what of the shorter one of arithmetic and memory is not hidden behind the other.
+    - `copied`: multiplications of a product for which it pays to copy its operands first, so that they lie as they should.
+    """
+
+    tiles: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
+        ((128, 256), (2, 4)),
+        ((256, 128), (4, 2)),
+        ((128, 128), (2, 2)),
+        ((64, 256), (1, 4)),
+        ((256, 64), (4, 1)),
+        ((64, 128), (2, 2)),
+        ((128, 64), (2, 2)),
+        ((64, 64), (2, 2)),
+        ((32, 64), (1, 2)),
+        ((64, 32), (2, 1)),
+    )
+    tiles_of_registers: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (((64, 64), (2, 2)), ((32, 64), (1, 2)), ((64, 32), (2, 1)))
+    lines: tuple[int, ...] = (64, 128)
+    stages: tuple[int, ...] = (5, 4, 3)
+    group: int = 8
+    other_registers: int = 56
+    latency: float = 700
+    barrier: float = 30
+    second_kernel: float = 4000
+    overlap_loss: float = 0.1
+    copied: int = 1 << 22
+
+
+MMA_COSTS = MmaCosts()
+
 # --- warpgroups of sm_90a
 
 # Threads of a warpgroup, and what one `wgmma` has: rows, and steps of the depth.
@@ -171,7 +220,7 @@ class GpuDevice:
     threads: int = 2048
     blocks: int = 32
     registers: int = 65536
-    shared_rate: int = 128
+    shared_rate: int = BANKS_BYTES
     wgmma_16: int = 0
 
     def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:

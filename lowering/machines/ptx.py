@@ -72,6 +72,11 @@ EIGHT_LINES, SWIZZLE_128 = 1024, 1 << 62
 _CALL = re.compile(r"@llvm\.nvvm\.([A-Za-z0-9_.]+)\(")
 
 
+def has(intrinsic: str, target: GpuTarget) -> bool:
+    """Whether devices like the target have an intrinsic."""
+    return target.sm >= INTRINSICS[intrinsic].sm
+
+
 def require(intrinsic: str, target: GpuTarget, what: str, location: Location = UNKNOWN) -> str:
     """The full name of an intrinsic that `target` has; `PolyremeError` naming `what` (an op) when it does not."""
     need = INTRINSICS.get(intrinsic)

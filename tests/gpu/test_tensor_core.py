@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -15,12 +16,13 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 from polyreme.lowering.gradients.autodiff import forward_backward
 from polyreme.lowering.kernels.code import Code
-from polyreme.lowering.kernels.gpu import mma_schedule, turned_operands
+from polyreme.lowering.kernels.gpu import turned_operands
 from polyreme.lowering.kernels.gpu.mma_schedule import MmaSchedule
 from polyreme.lowering.kernels.gpu.shared_lines import SharedLines
 from polyreme.lowering.kernels.gpu.tensor_core import build_tensor_core
 from polyreme.lowering.kernels.schedule import ScheduleError, parse_schedule
 from polyreme.lowering.link.artifact import load
+from polyreme.lowering.machines.gpu import MMA_COSTS
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.schedule.choose_schedules import carry, roots
@@ -93,7 +95,7 @@ def said(tile, warps, depth=32, stages=3, **more):
 @pytest.mark.parametrize("flags", FLAGS, ids=NAMES)
 @pytest.mark.parametrize(
     ("tile", "warps"),
-    [pytest.param(*t, marks=() if t[0] in QUICK else pytest.mark.slow) for t in mma_schedule.TILES],
+    [pytest.param(*t, marks=() if t[0] in QUICK else pytest.mark.slow) for t in MMA_COSTS.tiles],
     ids=lambda x: "x".join(map(str, x)),
 )
 def test_every_tile_takes_operands_in_any_order(tile, warps, flags, device):
@@ -309,7 +311,7 @@ CONVOLUTIONS = {
 @pytest.fixture
 def turning(monkeypatch):
     """Products are of copies that lie as they should, however small they are."""
-    monkeypatch.setattr(turned_operands, "LEAST", 0)
+    monkeypatch.setattr(turned_operands, "COSTS", replace(MMA_COSTS, copied=0))
 
 
 def convolution(case, dtype):

@@ -23,7 +23,7 @@ from polyreme.lowering.emit.llvm.text import Lane, join
 from polyreme.lowering.emit.ptx.warpgroups import WARPGROUPS, BoxMap, map_of
 from polyreme.lowering.machines.gpu import UNROLLED_ROUNDS
 from polyreme.lowering.machines.memory import LINE_BYTES
-from polyreme.lowering.machines.ptx import require
+from polyreme.lowering.machines.ptx import has, require
 from polyreme.lowering.machines.targets import GpuTarget
 
 GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
@@ -209,7 +209,7 @@ def _emit_exp2(e: GridEmitter, op: Any) -> Lane:
 def _emit_apply(e: GridEmitter, op: Any) -> Any:
     """As elsewhere; two float32 are rounded to bfloat16 at once where there is an instruction for it."""
     x = op.operands[0]
-    if op.fn != "cast" or scalar_of(op.result) != bf16 or scalar_of(x) != f32 or e.target.sm < 80:
+    if op.fn != "cast" or scalar_of(op.result) != bf16 or scalar_of(x) != f32 or not has("ff2bf16x2.rn", e.target):
         return OPS[kernel.Apply](e, op)
     lanes = e.get(x).split()
     words = []

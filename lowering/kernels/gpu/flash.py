@@ -20,13 +20,14 @@ from polyreme.lowering.kernels.plan import KernelPlan
 from polyreme.lowering.kernels.schedule import ScheduleError
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.gpu import FLASH_FLOATS, FLASH_REGISTERS, FLASH_TENSOR_CORES, WARP, device_of
+from polyreme.lowering.machines.ptx import has
 from polyreme.lowering.machines.targets import GpuTarget
 
 
 def _uses_tensor_cores(p: Flash) -> bool:
     target = p.request.target
     assert isinstance(target, GpuTarget)
-    return p.dtype in HALVES and target.sm >= 80
+    return p.dtype in HALVES and has("mma.m16n8k16.row.col.bf16", target)
 
 
 def _write(p: Flash, schedule: FlashSchedule) -> FlashKernel:

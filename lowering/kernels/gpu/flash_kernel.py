@@ -26,6 +26,7 @@ from polyreme.lowering.kernels.plan import Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.schedule import Schedule
 from polyreme.lowering.machines.gpu import LOG2_E, VECTOR_BYTES
+from polyreme.lowering.machines.ptx import has
 from polyreme.lowering.machines.targets import GpuTarget
 
 # Numbers of scores by the thread's row and column.
@@ -94,7 +95,7 @@ class Lines:
         access, made = self.side.access, self.made
         target = made.p.request.target
         assert isinstance(target, GpuTarget)
-        if target.sm < 80 or access is None or element_type(access.source.type) != made.stored:
+        if not has("cp.async.commit.group", target) or access is None or element_type(access.source.type) != made.stored:
             return 0
         lanes = VECTOR_BYTES // made.stored.bytes
         far = [access.base, *(s for c, s in access.strides.items() if c != self.side.inner and made.p.sizes[c] != 1)]

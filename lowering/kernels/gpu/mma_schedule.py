@@ -18,33 +18,17 @@ from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.gpu.product import GpuProduct, blocks_of, parts_of
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.machines.gpu import MMA_COLUMNS, MMA_ROWS, STATIC_SHARED_BYTES, VECTOR_BYTES, WARP, GpuDevice
-
-# Tiles of the result, and the warps that share them.
-TILES = (
-    ((128, 256), (2, 4)),
-    ((256, 128), (4, 2)),
-    ((128, 128), (2, 2)),
-    ((64, 256), (1, 4)),
-    ((256, 64), (4, 1)),
-    ((64, 128), (2, 2)),
-    ((128, 64), (2, 2)),
-    ((64, 64), (2, 2)),
-    ((32, 64), (1, 2)),
-    ((64, 32), (2, 1)),
+from polyreme.lowering.machines.gpu import (
+    MMA_COLUMNS,
+    MMA_ROWS,
+    MOST_REGISTERS,
+    MOST_THREADS,
+    STATIC_SHARED_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    GpuDevice,
 )
-# Where elements go through registers.
-TILES_OF_REGISTERS = (((64, 64), (2, 2)), ((32, 64), (1, 2)), ((64, 32), (2, 1)))
-# Bytes of a line along the depth, and tiles in shared memory, from which is chosen.
-LINES, STAGES = (64, 128), (5, 4, 3)
-# Rows of tiles that blocks take together.
-GROUP = 8
-# Registers of a thread beside sums and fragments, and the most that it can have.
-OTHER_REGISTERS, MOST_REGISTERS = 56, 255
-# Cycles: from asking for memory to having it, of a barrier with what stands around it, and of starting another kernel.
-LATENCY, BARRIER, SECOND_KERNEL = 700, 30, 4000
-# What of the shorter one of arithmetic and memory is not hidden behind the other.
-OVERLAP_LOSS = 0.1
+from polyreme.lowering.machines.gpu import MMA_COSTS as COSTS
 
 
 @dataclass(frozen=True)
@@ -90,7 +74,7 @@ class MmaSchedule(Schedule, kind="mma"):
     def registers(self) -> int:
         """Registers of a thread, about: its sums, fragments of two steps, and others."""
         rows, columns = self.of_warp
-        return rows * columns // WARP + 2 * (rows // MMA_ROWS * 4 + columns // MMA_COLUMNS * 2) + OTHER_REGISTERS
+        return rows * columns // WARP + 2 * (rows // MMA_ROWS * 4 + columns // MMA_COLUMNS * 2) + COSTS.other_registers
 
 
 def fits(p: GpuProduct, chosen: MmaSchedule, stored: ScalarType, copied: bool, shared_bytes: int) -> None:
@@ -109,7 +93,7 @@ def fits(p: GpuProduct, chosen: MmaSchedule, stored: ScalarType, copied: bool, s
         )
     if chosen.swizzle not in (1, 2, 4, 8):
         raise ScheduleError(f"expected 1, 2, 4 or 8 for 'swizzle' but got '{chosen}'")
-    if chosen.registers > MOST_REGISTERS or chosen.threads > 1024 or chosen.threads * chosen.registers > 65536:
+    if chosen.registers > MOST_REGISTERS or chosen.threads > MOST_THREADS or chosen.threads * chosen.registers > 65536:
         raise ScheduleError(f"expected at most {MOST_REGISTERS} registers of a thread, and 65536 of a block, but got '{chosen}'")
     if chosen.stages > 1 and not copied:
         raise ScheduleError(f"expected one stage, since operands are not copied 16 bytes at a time, but got '{chosen}'")
@@ -134,10 +118,10 @@ def schedules(p: GpuProduct, stored: ScalarType, copied: bool, device: GpuDevice
 def _all(p: GpuProduct, stored: ScalarType, copied: bool, device: GpuDevice) -> Iterator[MmaSchedule]:
     """Each tile with its depth as a whole, and in as many parts as give each multiprocessor a block."""
     tall = estimate(p.count(p.row_letters))
-    for tile, warps in TILES if copied else TILES_OF_REGISTERS:
-        for line in LINES[: 1 + copied]:
-            for stages in STAGES if copied else (1,):
-                group = GROUP if -(-tall // tile[0]) > GROUP else 1
+    for tile, warps in COSTS.tiles if copied else COSTS.tiles_of_registers:
+        for line in COSTS.lines[: 1 + copied]:
+            for stages in COSTS.stages if copied else (1,):
+                group = COSTS.group if -(-tall // tile[0]) > COSTS.group else 1
                 whole = MmaSchedule((*tile, line // stored.bytes), warps, stages, group=group)
                 yield whole
                 parts = parts_of(p, whole, device.multiprocessors)
@@ -174,9 +158,9 @@ def cycles(p: GpuProduct, chosen: MmaSchedule, stored: ScalarType, device: GpuDe
     touched = sum(estimate(product(t.shape)) * t.dtype.bytes for t in (*request.operand_types, *request.result_types))
     memory = touched / device.memory_rate
     if chosen.parts > 1:
-        total += SECOND_KERNEL + results * f32.bytes * (2 * chosen.parts + 1) / device.l2_rate
+        total += COSTS.second_kernel + results * f32.bytes * (2 * chosen.parts + 1) / device.l2_rate
     # Both go on at a time, but not without a loss.
-    return max(total, memory) + OVERLAP_LOSS * min(total, memory)
+    return max(total, memory) + COSTS.overlap_loss * min(total, memory)
 
 
 def _wave(chosen: MmaSchedule, stored: ScalarType, device: GpuDevice, at_once: int, steps: int) -> float:
@@ -191,6 +175,6 @@ def _wave(chosen: MmaSchedule, stored: ScalarType, device: GpuDevice, at_once: i
     fragments = at_once * warps * (rows + columns) * chosen.depth * stored.bytes
     shared = (fragments + at_once * tile) / device.shared_rate
     l2 = at_once * tile * device.multiprocessors / device.l2_rate
-    waiting = LATENCY / max(1, chosen.stages - 1)
+    waiting = COSTS.latency / max(1, chosen.stages - 1)
     result = at_once * chosen.rows * chosen.columns * 4 * device.multiprocessors / device.l2_rate
-    return steps * (max(products, shared, l2, waiting) + BARRIER) + LATENCY + result
+    return steps * (max(products, shared, l2, waiting) + COSTS.barrier) + COSTS.latency + result

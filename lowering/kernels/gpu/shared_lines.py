@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.machines.gpu import VECTOR_BYTES
+from polyreme.lowering.machines.gpu import BANKS_BYTES, VECTOR_BYTES
 
 # Pieces of 16 bytes in as many bytes as all banks have.
-PIECES = 8
+PIECES = BANKS_BYTES // VECTOR_BYTES
 
 
 @dataclass(frozen=True)

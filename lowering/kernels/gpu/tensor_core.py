@@ -35,10 +35,8 @@ from polyreme.lowering.kernels.gpu.turned_operands import Turned, plan_of_copies
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.gpu import MMA_COLUMNS, MMA_DEPTH, MMA_ROWS, MMA_SUMS, VECTOR_BYTES, WARP
+from polyreme.lowering.machines.ptx import has
 from polyreme.lowering.machines.targets import GpuTarget
-
-# The first devices that multiply 16-bit floats as it is done here.
-LEAST_SM = 80
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class MmaProblem:
 def find_mma(request: Request) -> MmaProblem | None:
     """A product of 16-bit floats on a device that multiplies them, its letters in the order in which operands are copied."""
     assert isinstance(request.target, GpuTarget)
-    found = find_product(request, (bf16, f16)) if request.target.sm >= LEAST_SM else None
+    found = find_product(request, (bf16, f16)) if has("mma.m16n8k16.row.col.bf16", request.target) else None
     if found is None:
         return None
     turned = Turned(in_order(found)) if is_copied(in_order(found)) else turn_operands(found)

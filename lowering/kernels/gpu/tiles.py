@@ -39,17 +39,25 @@ from polyreme.lowering.kernels.plan import Slot, Step
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
-from polyreme.lowering.machines.gpu import FLOATS, FLOATS_OF_WINDOWS, STAGES, STATIC_SHARED_BYTES, VECTOR_BYTES, WARP, GpuTile, Multiplier
+from polyreme.lowering.machines.gpu import (
+    FLOATS,
+    FLOATS_OF_WINDOWS,
+    MOST_SUMS,
+    MOST_THREADS,
+    STAGES,
+    STATIC_SHARED_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    GpuTile,
+    Multiplier,
+)
+from polyreme.lowering.machines.ptx import has
 from polyreme.lowering.machines.targets import GpuTarget
 
 # Lanes of the vectors in which sums are kept and shared memory is read.
 LANES = VECTOR_BYTES // f32.bytes
-# Tiles of shared memory are this much wider than their rows, so that threads that write down a column use different banks.
-PADDING = 4
-
-
-# A tile of the result that a thread could keep, and threads of a block.
-MOST_SUMS, MOST_THREADS = 128, 1024
+# Tiles of shared memory are a vector wider than their rows, so that threads that write down a column use different banks.
+PADDING = LANES
 
 
 @dataclass(frozen=True)
@@ -183,7 +191,7 @@ class TiledProduct:
         """How many tiles of shared memory the steps go through; 1 where elements are not just copied."""
         target = self.p.request.target
         assert isinstance(target, GpuTarget)
-        if target.sm < 80 or not (left.is_copied and right.is_copied):
+        if not has("cp.async.commit.group", target) or not (left.is_copied and right.is_copied):
             return 1
         size = self.stored.bytes * (left.size + right.size)
         steps = -(-estimate(self.k) // (self.parts * self.tile.depth))

@@ -28,10 +28,8 @@ from polyreme.lowering.kernels.gpu.elementwise import build_elements
 from polyreme.lowering.kernels.gpu.product import GpuProduct, see_product
 from polyreme.lowering.kernels.gpu.transposes import build_transposes
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
+from polyreme.lowering.machines.gpu import MMA_COSTS as COSTS
 from polyreme.lowering.machines.gpu import VECTOR_BYTES
-
-# Multiplications of products for which copies pay.
-LEAST = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Turned:
 
 def turn_operands(p: GpuProduct) -> Turned:
     """The product as it is, or of copies of its operands that lie as they should."""
-    if estimate(product(p.sizes.values())) < LEAST:
+    if estimate(product(p.sizes.values())) < COSTS.copied:
         return Turned(p)
     ways = list(_ways(p))
     if not ways:

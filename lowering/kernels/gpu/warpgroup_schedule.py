@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32
 from polyreme.lowering.analysis.estimates import estimate
-from polyreme.lowering.kernels.gpu.mma_schedule import BARRIER, GROUP, LATENCY, SECOND_KERNEL
 from polyreme.lowering.kernels.gpu.product import GpuProduct, blocks_of, parts_of
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.gpu import (
@@ -27,6 +26,7 @@ from polyreme.lowering.machines.gpu import (
     WGMMA_TILES,
     GpuDevice,
 )
+from polyreme.lowering.machines.gpu import MMA_COSTS as COSTS
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _all(p: GpuProduct, device: GpuDevice) -> Iterator[WarpgroupSchedule]:
     for rows, columns in WGMMA_TILES:
         tile = WarpgroupSchedule((rows, columns, TILE_LINE), 2)
         parts = parts_of(p, tile, device.multiprocessors)
-        group = GROUP if parts == 1 and -(-estimate(p.count(p.row_letters)) // rows) > GROUP else 1
+        group = COSTS.group if parts == 1 and -(-estimate(p.count(p.row_letters)) // rows) > COSTS.group else 1
         steps = -(-estimate(p.count(p.contracted)) // (parts * TILE_LINE))
         for share in (1, 2):
             # As many tiles as there is room for, where so many blocks share a multiprocessor, but not many more than there are steps.
@@ -111,7 +111,7 @@ def cycles(p: GpuProduct, chosen: WarpgroupSchedule, device: GpuDevice) -> float
     warpgroup reads its rows and all columns), second-level cache and the wait for tiles.
     """
     m, n, k, around = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.contracted, p.batch))
-    registers = MULTIPLYING_REGISTERS * 2 // 3 if chosen.consumers > 1 else chosen.columns // 2 + 56
+    registers = MULTIPLYING_REGISTERS * 2 // 3 if chosen.consumers > 1 else chosen.columns // 2 + COSTS.other_registers
     most = device.blocks_at_once(chosen.threads, registers, chosen.shared_bytes)
     if not most:
         return float("inf")
@@ -124,11 +124,11 @@ def cycles(p: GpuProduct, chosen: WarpgroupSchedule, device: GpuDevice) -> float
         l2 = at_once * chosen.stage_bytes * device.multiprocessors / device.l2_rate
         result = at_once * chosen.rows * chosen.columns * f32.bytes * device.multiprocessors / device.l2_rate
         # One warpgroup alone waits for its products before it begins the next ones.
-        alone = BARRIER * 4 if at_once * chosen.consumers == 1 else BARRIER
-        return steps * (max(products, shared, l2, LATENCY / (chosen.stages - 1)) + alone) + LATENCY + result
+        alone = COSTS.barrier * 4 if at_once * chosen.consumers == 1 else COSTS.barrier
+        return steps * (max(products, shared, l2, COSTS.latency / (chosen.stages - 1)) + alone) + COSTS.latency + result
 
     waves, rest = divmod(blocks_of(p, chosen) * chosen.parts, most * device.multiprocessors)
     total = waves * wave(most) + (wave(-(-rest // device.multiprocessors)) if rest else 0)
     if chosen.parts > 1:
-        total += SECOND_KERNEL + around * m * n * f32.bytes * (2 * chosen.parts + 1) / device.l2_rate
+        total += COSTS.second_kernel + around * m * n * f32.bytes * (2 * chosen.parts + 1) / device.l2_rate
     return max(total, 2 * around * (m * k + n * k + m * n) / device.memory_rate)
