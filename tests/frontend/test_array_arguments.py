@@ -199,6 +199,31 @@ def an_argument_is_written(p: Run) -> None:
 
 
 @program(whole=False)
+def an_argument_is_written_by_an_option(p: Run) -> None:
+    outside = array(0, 3)
+
+    @p.static
+    def function(a: Any, x: Any, how: int) -> Any:
+        for held in (a, outside):
+            if how == 0:
+                np.nan_to_num(held, copy=False)
+            elif how == 1:
+                np.nan_to_num(held, False)
+            elif how == 2:
+                np.median(held, overwrite_input=True)
+            elif how == 3:
+                np.percentile(held, 20, None, None, True)
+            else:
+                np.nanmedian(held, 0, None, True)
+        return x + a, x + outside, a, outside
+
+    for how in range(5):
+        for number in range(2):
+            outside[:] = [np.nan, 2.0, 1.0] if how < 2 else [3.0, 1.0, 2.0]
+            p.call(function, outside + number, p.t(3), how)
+
+
+@program(whole=False)
 def a_copy_of_an_argument_is_written(p: Run) -> None:
     @p.static
     def function(a: Any, x: Any) -> Any:

@@ -238,17 +238,20 @@ def call_function(state: Watched, function: Any, args: tuple[Any, ...], kwargs: 
 
 
 def _writes(function: Any, is_ufunc: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether it is given an array to write to."""
+    """Whether it is given an array to write to, or is to write to its argument."""
     if kwargs.get("out") is not None:
         return True
     if is_ufunc:
         return len(args) > function.nin
     try:
-        return inspect.signature(function).bind(*args, **kwargs).arguments.get("out") is not None
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
     except ValueError:  # it has none that can be read
         return len(args) > 2
     except TypeError:
         return False  # it says itself what is amiss
+    if given.get("out") is not None or given.get("overwrite_input", False) is not False:
+        return True
+    return function is np.nan_to_num and given.get("copy", True) is not True
 
 
 def _has_numbers(values: Any) -> bool:
