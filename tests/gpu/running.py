@@ -12,7 +12,7 @@ import pytest
 
 from polyreme import device as device_module
 from polyreme import dispatch
-from polyreme.compiled import device_kernels, kept
+from polyreme.compiled import device_kernels, for_each, kept
 from polyreme.ir.builtin import Module
 from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.evaluate import evaluate
