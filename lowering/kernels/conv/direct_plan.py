@@ -20,19 +20,11 @@ from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import Problem, find_problem, in_words, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.cost import NOTICED, Traffic, traffic_cycles
+from polyreme.lowering.machines.direct_costs import DIRECT_COSTS as COSTS
 from polyreme.lowering.machines.instructions import FEW_CHANNELS, MANY_REGISTERS
 from polyreme.lowering.machines.memory import L1_PANEL_VECTORS, STACK_BYTES
 from polyreme.lowering.machines.rooms import ROOMS
 from polyreme.lowering.machines.tasks import PIECE_CYCLES, PIECES, TILES_OF_TASK
-
-# Rows and pixels of a piece where strides leave out pixels of lines of memory: few rows, as far as they go.
-PIECE_OF_LINES = 2, 240
-# Rows of unknown length up to about this have no tiles of their own: all pixels of an image are counted through, so many to a task.
-SHORT_ROW_OF_PIXELS, NUMBERED_PIXELS = 32, 192
-# Rows of up to so many pixels may be tiles of their own, so many vectors wide.
-MOST_OF_ROWS, VECTORS_OF_ROWS = 8, 2
-# Vectors of a tile at most.
-MOST_VECTORS = 6
 
 
 def find_direct(request: Request, by_rows: bool = False, vectors: int | None = None) -> Direct | None:
@@ -139,7 +131,7 @@ class Direct:
         open_rows = (
             len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.word_letter is None
         )
-        return open_rows and estimate_pixels(self.whole[-1]) <= SHORT_ROW_OF_PIXELS
+        return open_rows and estimate_pixels(self.whole[-1]) <= COSTS.short_row
 
     @property
     def extent(self) -> list[Dim]:
@@ -209,12 +201,7 @@ class Direct:
         the image.
         """
         pad, window, letters = self.above, self.window, self.p.left_letters
-        if (
-            pad is None
-            or window.strides[1] != 1
-            or window.dilations[1] != 1
-            or self._order()[1] != letters[len(shape_of(window.x)) + 1]
-        ):
+        if pad is None or window.strides[1] != 1 or window.dilations[1] != 1 or self._order()[1] != letters[len(shape_of(window.x)) + 1]:
             return False
         axis = window.axes[1]
         return pad.low[axis] == pad.high[axis] == 1 and window.sizes[1] == pad.low[axis] + 1 + pad.high[axis]
@@ -222,7 +209,7 @@ class Direct:
     @property
     def whole_rows(self) -> range:
         """How many pixels such rows may have: as many as a window has taps, and more."""
-        return range(self.window.sizes[1], min(self.tile[1], MOST_OF_ROWS) + 1) if self.has_whole_rows else range(0)
+        return range(self.window.sizes[1], min(self.tile[1], COSTS.most_of_rows) + 1) if self.has_whole_rows else range(0)
 
     @cached_property
     def pad(self) -> tensor.Pad | None:
@@ -291,8 +278,8 @@ class Direct:
             width, height = ASSUMED.size, 1
         registers = self.p.registers
         best: tuple[float, int, int, int] | None = None
-        given = VECTORS_OF_ROWS if self.has_whole_rows else self.vectors
-        for vectors in range(1, min(across, MOST_VECTORS) + 1) if given is None else (min(across, given),):
+        given = COSTS.vectors_of_rows if self.has_whole_rows else self.vectors
+        for vectors in range(1, min(across, COSTS.most_vectors) + 1) if given is None else (min(across, given),):
             # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing
             # spills.
             pixels = (registers.count - vectors - 1) // vectors if self.by_rows else registers.most_rows(vectors)
@@ -383,11 +370,11 @@ class Direct:
     def pieces(self) -> list[int]:
         """Pixels of the result in a task, by letter: what fits the cache, and no more than leaves work for the threads."""
         if self.numbered:
-            return [-(-NUMBERED_PIXELS // self.tile[1]) * self.tile[1]]
+            return [-(-COSTS.numbered // self.tile[1]) * self.tile[1]]
         size = list(self.outputs)
         high, wide, _ = self.tile
         if self._leaves_pixels_out and len(size) == 2:
-            rows, pixels = PIECE_OF_LINES
+            rows, pixels = COSTS.piece
             return [rows, -(-pixels // wide) * wide]
         least = [-(-t // s) for t, s in zip(([high, wide] if len(size) > 1 else [wide]), self.steps, strict=True)]
         size[-1] = self._piece(-1, least[-1], lambda n: self._fits([1] * (len(size) - 1) + [n]))
@@ -546,7 +533,7 @@ def choose_direct(direct: Direct) -> DirectSchedule:
 
 def other_direct(direct: Direct) -> Iterator[DirectSchedule]:
     """Tiles of any number of vectors."""
-    for vectors in range(1, MOST_VECTORS + 1):
+    for vectors in range(1, COSTS.most_vectors + 1):
         yield choose_direct(direct.by_vectors(vectors))
 
 

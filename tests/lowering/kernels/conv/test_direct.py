@@ -25,6 +25,7 @@ from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
 from polyreme.lowering.kernels.epilogue import channels_first
 from polyreme.lowering.kernels.plan import KernelPlan, Request, request_of
 from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.direct_costs import DIRECT_COSTS
 from polyreme.lowering.machines.rooms import ROOMS
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
@@ -314,7 +315,7 @@ def test_tasks_copy_of_an_image_of_unknown_size_what_they_read() -> None:
 
 @pytest.fixture
 def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", 1 << 20)
+    monkeypatch.setattr(direct_plan, "COSTS", replace(DIRECT_COSTS, short_row=1 << 20))
 
 
 @pytest.mark.usefixtures("short_rows")
@@ -351,6 +352,7 @@ def test_rows_of_few_numbered_pixels_are_tiles(case: Case) -> None:
 
 # --- results with their channels first
 
+
 def is_found(case: Case, target: str) -> bool:
     """Whether a case is one for a direct convolution."""
     (root,) = (op for op in module_of(case)[0].function("main").block if isinstance(op, tensor.Fused))
@@ -383,7 +385,7 @@ def test_channels_of_results_of_numbered_pixels_may_come_first(case: Case) -> No
 def test_any_convolution_with_its_channels_first_agrees_with_float64(case: Case, short: int, target: str) -> None:
     assume(case.groups == 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", short)
+        patch.setattr(direct_plan, "COSTS", replace(DIRECT_COSTS, short_row=short))
         turned = replace(case, open=True, turned=True, tail=case.tail and "relu")
         assume(is_found(turned, target))
         check_evaluated(turned, TARGETS[target])

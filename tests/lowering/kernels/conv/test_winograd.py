@@ -38,6 +38,7 @@ from polyreme.lowering.kernels.conv.winograd_plan import (
 )
 from polyreme.lowering.kernels.conv.winograd_transforms import POINTS, STRIDED_POINTS, transforms, transforms_at
 from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.direct_costs import DIRECT_COSTS
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
@@ -375,7 +376,7 @@ def ways(stride: int, target: str) -> list[Module]:
         return with_blocking(lambda all: replace(next(b for b in all if b.size == 2 and b.transforms_first), least=least))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", 1 << 20)
+        patch.setattr(direct_plan, "COSTS", replace(DIRECT_COSTS, short_row=1 << 20))
         return [to_kernels(case.module(SMALL.arrays()[1]), TARGETS[target], build) for build in (made(LIMIT), build_direct_conv, made(0))]
 
 
@@ -397,7 +398,7 @@ def test_few_pixels_are_convolved_directly_and_many_by_winograds_algorithm(made:
 
 @pytest.mark.parametrize("pixels", [(4, 4), (4, 5)])
 def test_machine_code_convolves_few_pixels_directly_too(pixels: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", 1 << 20)
+    monkeypatch.setattr(direct_plan, "COSTS", replace(DIRECT_COSTS, short_row=1 << 20))
     case = Case((1, *pixels, 40), 72, bias=True, residual=True, open=True)
     inputs, constants = case.arrays()
     both = with_blocking(lambda all: replace(next(b for b in all if b.size == 4 and b.transforms_first), least=LIMIT))
@@ -429,7 +430,7 @@ def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(target: str, o
 def test_smaller_images_yet_of_many_channels_are_convolved_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are where their size is known."""
     monkeypatch.setattr(winograd_plan, "ASSUMED", replace(ASSUMED, sides=(5, 7, 10)))
-    monkeypatch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", 1 << 20)
+    monkeypatch.setattr(direct_plan, "COSTS", replace(DIRECT_COSTS, short_row=1 << 20))
     found: list[Any] = []
     plans: list[KernelPlan | None] = []
 
