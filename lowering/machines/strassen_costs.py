@@ -32,6 +32,10 @@ class StrassenCosts:
     - `rows_of_chunk`: rows of a chunk at least, each of which reads all weights; `least_rows`: of an unknown number fewer are not cut.
     - `results_bytes`: of a thread's unfinished results, where making combinations again for other groups costs as much as what leaves L2
       meanwhile.
+    - `l2_share`: neither a panel of B for one product nor the sums of a task take more than 1 / this of L2.
+    - `apart`: vectors between A's combinations, so that they do not conflict in the caches.
+    - `most_uneven`: tasks of the busier one of two threads at most, in halves of all tasks.
+    - `steps_of_pieces`: with fewer steps of a part the rows are not cut into pieces, whose results go through memory; nor with a residual.
     """
 
     combine: float
@@ -58,6 +62,10 @@ class StrassenCosts:
     rows_of_chunk: int = 96
     least_rows: int = 48
     results_bytes: int = 400 << 10
+    l2_share: int = 3
+    apart: int = 5
+    most_uneven: float = 1.15
+    steps_of_pieces: int = 128
 
 
 WITH_SPARE_ADDERS = StrassenCosts(

@@ -30,15 +30,6 @@ CUT_SCHEMES: dict[str, tuple[Scheme, ...]] = {
 }
 """By name, the schemes that parts are multiplied by, the outermost first."""
 
-# Neither a panel of B for one product nor the sums of a task take more than 1 / this of L2.
-CACHE_SHARE = 3
-# Vectors between A's combinations, so that they do not conflict in the caches.
-APART = 5
-# Tasks of the busier one of two threads at most, in halves of all tasks.
-MOST_UNEVEN = 1.15
-# With fewer steps of a part the rows are not cut into pieces, whose results go through memory; nor with a residual.
-LEAST_STEPS = 128
-
 
 def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
     """Cycles of a step of a register tile."""
@@ -379,7 +370,7 @@ class Cut:
 
     def matrix_of(self, rows: Dim) -> Dim:
         """The same where so many rows of a part are computed."""
-        return rows * self.line + APART * self.lanes
+        return rows * self.line + self.matrices.costs.apart * self.lanes
 
     @property
     def combined(self) -> Dim:
@@ -429,7 +420,7 @@ class Cut:
     @property
     def matrix_of_task(self) -> int:
         """Elements from one of A's combinations to the next, of a piece of the rows."""
-        return self.piece * self.line + APART * self.lanes
+        return self.piece * self.line + self.matrices.costs.apart * self.lanes
 
     @property
     def results_of_group(self) -> int:
@@ -515,7 +506,7 @@ class Cut:
     @property
     def most_rows(self) -> int:
         """Rows of a part whose sums fit into L2."""
-        room = min(TASK_STACK_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
+        room = min(TASK_STACK_BYTES, self.matrices.product.problem.request.target.caches[1] // self.matrices.costs.l2_share)
         return max(1, room // (self.products * self.width * f32.bytes))
 
     @property
@@ -538,14 +529,14 @@ class Cut:
         return (
             not self.is_pipelined
             or self.pieces == 1
-            or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.residuals)
+            or (self.steps >= self.matrices.costs.steps_of_pieces and not self.matrices.product.problem.epilogue.residuals)
         )
 
     @property
     def is_shared(self) -> bool:
         """Whether tasks are enough for two threads to have about as much to do each."""
         tasks = self.groups * self.pieces
-        return -(-tasks // 2) * 2 <= MOST_UNEVEN * tasks
+        return -(-tasks // 2) * 2 <= self.matrices.costs.most_uneven * tasks
 
     @property
     def fits(self) -> bool:
@@ -601,7 +592,7 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
     are `enough`.
     """
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
-    room = target.caches[1] // CACHE_SHARE
+    room = target.caches[1] // matrices.costs.l2_share
     for schemes in choices:
         for vectors in range(1, 5):
             for rows in range(1, registers.most_rows(vectors) + 1):
