@@ -26,6 +26,9 @@ class Bf16x3Costs:
       its own rows, and not both of them all.
     - `most_makers`, `least_makers`, `makers_bytes`: bounds of the number of threads that split A each for itself, and of the memory for
       all of them, since lines of another core come slowly.
+    - `few_rows`: of a tile where rows are few: more would read panels less often, but there is code for each number of them.
+    - `least_tiles`: of rows, that share splitting the next block; `unknown_tiles` of an unknown number of rows, which get a kernel if
+      `unknown_rows` would pay.
     - `l2_multiple`: matrices of more than so many times L2 are prefetched. With more than `most_rows_in_place` B is packed first.
     """
 
@@ -49,6 +52,10 @@ class Bf16x3Costs:
     most_makers: int = 64
     least_makers: int = 8
     makers_bytes: int = 32 << 20
+    few_rows: int = 12
+    least_tiles: int = 3
+    unknown_tiles: int = 6
+    unknown_rows: int = 1024
     l2_multiple: int = 4
     most_rows_in_place: int = 512
 

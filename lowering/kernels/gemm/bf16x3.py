@@ -37,7 +37,6 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, find_direct
 from polyreme.lowering.kernels.gemm.bf16x3_plan import (
-    LEAST_TILES,
     Bf16x3Plan,
     Bf16x3Schedule,
     ScheduledBf16x3,
@@ -70,7 +69,7 @@ class Bf16x3Builder:
     """Makes the plan of one product."""
 
     def __init__(self, plan: Bf16x3Plan):
-        assert not isinstance(plan.tiles, int) or plan.tiles >= LEAST_TILES, "expected tiles enough to make the terms of a block"
+        assert not isinstance(plan.tiles, int) or plan.tiles >= COSTS.least_tiles, "expected tiles enough to make the terms of a block"
         self.plan, self.p = plan, plan.matrices.product.problem
         self.parts = PlanParts(self.p.request)
 
@@ -211,7 +210,7 @@ class _Tasks:
                     count = (
                         plan.chunk
                         if plan.chunks == 1
-                        else code.apply("max", code.value(code.min(plan.chunk, code.sub(plan.tiles, tile))), code.value(LEAST_TILES))
+                        else code.apply("max", code.value(code.min(plan.chunk, code.sub(plan.tiles, tile))), code.value(COSTS.least_tiles))
                     )
                     at = code.mul(place, plan.chunk_words)
                     _Bf16x3Task(
@@ -299,7 +298,6 @@ class _Bf16x3Task:
     """Writes a task: `count` tiles of rows from number `tile` on, whose terms are in `rows` from `at` on, by the panels from `first` up to
     `end`.
     """
-
 
     def __init__(
         self,

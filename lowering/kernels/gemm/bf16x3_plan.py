@@ -1,5 +1,4 @@
-"""The plan of a bf16x3 product: whether it qualifies, how the work is cut, and an estimate of its cycles. `bf16x3.py` writes the kernels.
-"""
+"""The plan of a bf16x3 product: whether it qualifies, how the work is cut, and its cycles, estimated. `bf16x3.py` writes the kernels."""
 
 from __future__ import annotations
 
@@ -26,13 +25,6 @@ from polyreme.lowering.machines.cost import rates_of
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
 from polyreme.lowering.machines.targets import Target
-
-# Rows of a tile where they are few: more would read panels less often, but there is code for each number of them.
-FEW_ROWS = 12
-# Tiles of rows that share splitting the next block: at least so many, and so many of an unknown number of rows.
-LEAST_TILES, MANY_TILES = 3, 6
-# An unknown number of rows gets a kernel if so many would pay.
-MANY_ROWS = 1024
 
 
 def find_bf16x3(request: Request) -> Bf16x3Plan | None:
@@ -79,7 +71,7 @@ def choose_bf16x3(plan: Bf16x3Plan) -> Bf16x3Schedule | None:
 
 def why_not_split(plan: Bf16x3Plan) -> str:
     """Why a product is not computed so, for people."""
-    rows = plan.m if isinstance(plan.m, int) else MANY_ROWS
+    rows = plan.m if isinstance(plan.m, int) else COSTS.unknown_rows
     if rows < COSTS.least_rows:
         return f"{rows} rows are fewer than {COSTS.least_rows}"
     row, tile, all_rows = plan.balance
@@ -176,7 +168,7 @@ class Bf16x3Plan:
     @property
     def pays(self) -> bool:
         """Whether there are enough rows, or may be."""
-        rows = self.m if isinstance(self.m, int) else MANY_ROWS
+        rows = self.m if isinstance(self.m, int) else COSTS.unknown_rows
         return rows >= COSTS.least_rows and self.gains(rows)
 
     @cached_property
@@ -188,7 +180,7 @@ class Bf16x3Plan:
             return choose_direct(direct)
         product = find_product(request, halves=True)
         assert product is not None
-        return schedule_product(product, (FEW_ROWS, vectors), evenly=True)
+        return schedule_product(product, (COSTS.few_rows, vectors), evenly=True)
 
     @cached_property
     def in_place(self) -> bool:
@@ -324,7 +316,7 @@ class Bf16x3Plan:
         """Pairs of rows of a block that each step of a tile splits: in chunks of few tiles and of many, so that the tiles of a chunk split
         all of them.
         """
-        least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MANY_TILES
+        least, most = COSTS.least_tiles, self.chunk if isinstance(self.chunk, int) else COSTS.unknown_tiles
         if isinstance(self.tiles, int) and isinstance(self.chunk, int):
             least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
         return -(-PAIRS // least), -(-PAIRS // max(least, most))

@@ -21,7 +21,6 @@ from polyreme.ir.types import f64
 from polyreme.lowering.kernels.gemm import bf16x3_plan
 from polyreme.lowering.kernels.gemm.bf16x3 import Bf16x3Builder
 from polyreme.lowering.kernels.gemm.bf16x3_plan import (
-    LEAST_TILES,
     Bf16x3Plan,
     find_bf16x3,
     find_strided_rows,
@@ -401,7 +400,7 @@ def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: in
     assert plan.chunks * plan.chunk >= plan.tiles > (plan.chunks - 1) * plan.chunk and plan.chunk <= COSTS.most_tiles
     assert plan.steps * STEPS >= k and plan.panels * LANES >= n
     assert plan.runs * plan.run >= plan.blocks > (plan.runs - 1) * plan.run
-    last, whole = (max(tiles, LEAST_TILES) for tiles in (plan.tiles - (plan.chunks - 1) * plan.chunk, plan.chunk))
+    last, whole = (max(tiles, COSTS.least_tiles) for tiles in (plan.tiles - (plan.chunks - 1) * plan.chunk, plan.chunk))
     few, many = plan.cuts
     assert last * few >= PAIRS and whole * many >= PAIRS and few >= many
 
