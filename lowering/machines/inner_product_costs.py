@@ -22,6 +22,9 @@ class InnerProductCosts:
     - `l2_share_of_rows`, `l2_share_of_weights`: parts of L2, 1 / this, for a task's rows of A, and for all of B if it is small;
       `l3_share_of_copies` of L3 for copies of rows that are read from there for each panel.
     - `few_pieces`: if the rows are more pieces, of which each fits into L2, a kernel in front makes the panels, unless they exceed L3.
+    - `prefetching_rows`: tiles of fewer leave prefetching to the hardware.
+    - `most_together`: panels that are filled together, at most, which are `together_bytes`; `ways_of_lines`: ways of L2 for the next
+      panel's lines.
     """
 
     copy: float = 4
@@ -42,6 +45,10 @@ class InnerProductCosts:
     l2_share_of_weights: int = 4
     l3_share_of_copies: int = 2
     few_pieces: int = 3
+    prefetching_rows: int = 4
+    most_together: int = 4
+    together_bytes: int = 1 << 17
+    ways_of_lines: int = 4
 
 
 INNER_PRODUCT_COSTS = InnerProductCosts()

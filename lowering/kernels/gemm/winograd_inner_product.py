@@ -44,7 +44,7 @@ from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import position_at
-from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import CHAINS, Packing
+from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import CHAINS, SQUARED, Packing
 from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import (
     GROUP,
     MOST_ROWS,
@@ -62,20 +62,16 @@ from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.inner_product_costs import INNER_PRODUCT_COSTS as COSTS
 from polyreme.lowering.machines.tasks import TASKS_OF_THREAD
 
 # Of each step of a period: its sign, and whether it begins a pair.
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
 # Rows of tiles for an unknown number of rows: few rows are one tile, any rest below the largest is two at most.
 HEIGHTS = (MOST_ROWS, 10, 8, 7, 6, 5, 4, 3, 2, 1)
-# Tiles of fewer rows leave prefetching to the hardware.
-MIN_ROWS_TO_PREFETCH = 4
+_FLOAT = np.finfo(np.float32)
 # Bounds of the scales: they and their reciprocals are finite, and not denormal.
-LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
-# Largest magnitudes of a row whose elements may be squared and summed.
-SQUARED = (2.0**-40, 2.0**40)
-# Half of the mantissa's first bit, added to a float's bits, carries to the exponent if that rounds to the nearest power of two.
-HALF_BIT, EXPONENT = 0x400000, 0x7F800000
+LEAST_SCALE, MOST_SCALE = float(_FLOAT.smallest_normal), float(np.reciprocal(_FLOAT.smallest_normal))
 
 
 def write_winograd_inner_product(found: WinogradInnerProduct, schedule: WinogradInnerProductSchedule) -> KernelPlan:
@@ -260,9 +256,9 @@ class _WinogradInnerProductBuilder:
             squares = code.apply("select", code.apply(fn, most, bound), squares, code.constant(0.0, f32))
         norm = code.reinterpret(code.apply("sqrt", squares), i32)
         size = code.apply("max", code.apply("min", most, bits[1]), norm)
-        scale = code.reinterpret(
-            code.apply("and", code.apply("add", size, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32
-        )
+        # Half of the mantissa, added to a float's bits, carries to the exponent if that rounds to the nearest power of two.
+        half, exponent = code.constant(1 << _FLOAT.nmant - 1, i32), code.constant(int(np.float32(np.inf).view(np.int32)), i32)
+        scale = code.reinterpret(code.apply("and", code.apply("add", size, half), exponent), f32)
         factor = code.broadcast(code.apply("div", code.constant(1.0, f32), scale), lanes)
         facts = self.held * (c.panel + 2 * lanes)
         signs, pairs = (
@@ -316,7 +312,7 @@ class _WinogradInnerProductBuilder:
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
         left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
         # The tiles of this panel prefetch the next one: each some lines in each round, or all of them if there is a single tile.
-        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= MIN_ROWS_TO_PREFETCH and not c.holds_all else 0
+        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= COSTS.prefetching_rows and not c.holds_all else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
         following = code.mul(part, c.groups * each)
 

@@ -18,16 +18,14 @@ from polyreme.ir.types import BufferType, TensorType, f32, f64, i32
 from polyreme.lowering.analysis.access import Access
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import transpose_lanes
+from polyreme.lowering.machines.functions import LATENCY
+from polyreme.lowering.machines.inner_product_costs import INNER_PRODUCT_COSTS as COSTS
 from polyreme.lowering.machines.memory import L2_WAY_BYTES, PREFETCH_ROWS
 
-# Sums of squares that are made beside each other.
-CHAINS = 4
-# Sums of squares between these have lost nothing that counts.
-SQUARED = (2.0**-80, 2.0**80)
-# Panels that are filled together, at most, and their bytes.
-MOST_TOGETHER, TOGETHER_BYTES = 4, 1 << 17
-# Of the ways of L2 so many are for the next panel's lines.
-SETS_SHARE = 4
+# Sums of squares that are made beside each other, since each waits for the one before.
+CHAINS = LATENCY
+# Magnitudes between these may be squared and summed: nothing is lost that counts. Sums of squares are within their squares.
+SQUARED = (2.0**-40, 2.0**40)
 
 
 @dataclass(frozen=True)
@@ -84,15 +82,15 @@ class Packing:
         start = code.add(base, code.mul(panel, self.lanes * across))
         if across == 1 and isinstance(along, int) and along > self.lanes:
             # Not where so many would meet in the same sets of the cache.
-            fits = self.k * gcd(along * f32.bytes, L2_WAY_BYTES) <= SETS_SHARE * L2_WAY_BYTES
+            fits = self.k * gcd(along * f32.bytes, L2_WAY_BYTES) <= COSTS.ways_of_lines * L2_WAY_BYTES
             return code.add(start, code.mul(number, along)) if fits else None
         return code.add(start, code.mul(number, self.lanes)) if along == 1 and across == self.k else None
 
     @cached_property
     def together(self) -> int:
         """Panels that are filled together, since their steps are neighbours in memory: as many as take a small part of L2."""
-        fit = TOGETHER_BYTES // (self.panel_size * f32.bytes)
-        return 1 if self.access.stride(self.lane) != 1 else max(1, min(fit, MOST_TOGETHER, self.panels))
+        fit = COSTS.together_bytes // (self.panel_size * f32.bytes)
+        return 1 if self.access.stride(self.lane) != 1 else max(1, min(fit, COSTS.most_together, self.panels))
 
     def fill(self, code: Code, read: Value, base: Index, panel: Index, count: int, write: Value, to: Index, held: int) -> None:
         """Write so many panels from this one on, of the B that begins at `base`, as those from number `to` on of the `held` ones in a
@@ -134,7 +132,7 @@ class Packing:
         k, lanes, group = self.k, self.lanes, self.group
         signs, begins = self.facts
         align = lanes * f32.bytes
-        least, most = (code.broadcast(code.constant(x, f32), lanes) for x in SQUARED)
+        least, most = (code.broadcast(code.constant(x * x, f32), lanes) for x in SQUARED)
         fine = code.apply("and", code.apply("ge", squares, least), code.apply("le", squares, most))
         code.store(code.apply("sqrt", squares), write, scale_at, None, align)
         with code.when(code.apply("lt", code.reduce(code.apply("cast", fine, dtype=i32)), code.constant(lanes, i32))):
