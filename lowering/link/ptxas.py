@@ -6,16 +6,16 @@ import importlib.util
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from polyreme.ir import config
 from polyreme.ir.timing import timed
 from polyreme.lowering.link.runtime import cache_in, digest_of
+from polyreme.lowering.machines.compile_costs import COMPILE_COSTS
 
 __all__ = ["assembled", "find_ptxas"]
-
-TIMEOUT_SECONDS = 600
 
 
 def find_ptxas() -> str | None:
@@ -54,7 +54,7 @@ def assembled(ptx: bytes, device: str) -> bytes:
 @cache
 def _version(tool: str) -> str:
     try:
-        return subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False).stdout
+        return _called([tool, "--version"]).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
@@ -65,7 +65,7 @@ def _run(tool: str, ptx: bytes, device: str) -> bytes:
         source.write_bytes(ptx)
         command = [tool, f"-arch={device}", str(source), "-o", str(result)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+            done = _called(command)
         except (OSError, subprocess.TimeoutExpired) as error:
             fault = str(error)
         else:
@@ -74,3 +74,7 @@ def _run(tool: str, ptx: bytes, device: str) -> bytes:
             fault = done.stderr or done.stdout
     config.say(1, lambda: f"ptxas: {fault}")
     return b""
+
+
+def _called(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_COSTS.assembler_seconds, check=False)

@@ -19,6 +19,7 @@ class CompileCosts:
 
     `work_bytes` of weights are one work, and `part_bytes` are made at a time where elements are only moved. So many objects of the runtime
     (`natives`) are kept, and so many types of ops (`known_ops`), which are asked for again and again.
+    `assembler_seconds` are given to the assembler of the CUDA toolkit for a module.
     """
 
     fork: int = 2000
@@ -30,6 +31,7 @@ class CompileCosts:
     part_bytes: int = 16 << 20
     natives: int = 64
     known_ops: int = 10_000
+    assembler_seconds: float = 600
 
 
 COMPILE_COSTS = CompileCosts()
