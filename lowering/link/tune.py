@@ -37,9 +37,6 @@ from polyreme.lowering.schedule.cliffs import needed_cycles
 
 __all__ = ["time_schedules", "tuned"]
 
-# Of a GPU, where each schedule has a tile of its own, and launches are many at a time.
-GPU_CANDIDATES, GPU_ROUNDS = 12, 3
-
 
 def tuned(way: Way) -> Way:
     """As `way`, by the fastest of its first candidates on this machine."""
@@ -49,7 +46,7 @@ def tuned(way: Way) -> Way:
         return None if seen is None else _Found(request, seen)
 
     def choose(found: _Found) -> Schedule | None:
-        most = GPU_CANDIDATES if found.request.target.code == "ptx" else CANDIDATES
+        most = TIMING.gpu_candidates if found.request.target.code == "ptx" else CANDIDATES
         candidates = way.candidates(found.seen)[:most] if _is_large(found.request) else []
         return _fastest(found.request, way, candidates) if len(candidates) > 1 else way.choose(found.seen)
 
@@ -128,7 +125,7 @@ def _time_on(driver: Any, request: Request, way: Way, candidates: Sequence[Sched
         executable: Any = load(build_artifact(module, request.target, "candidate", outline_constants(module)), driver)
         turns[schedule] = partial(executable.timings, inputs, seconds=TIMING.seconds, fewest=1)
     best = dict.fromkeys(candidates, float("inf"))
-    for _ in range(GPU_ROUNDS):
+    for _ in range(TIMING.gpu_rounds):
         for schedule, turn in turns.items():
             best[schedule] = min(best[schedule], median(turn()) / 1000)
     return best

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.link import tune
 from polyreme.lowering.link.artifact import load
 from polyreme.lowering.machines.targets import find_target
+from polyreme.lowering.machines.timing import TIMING
 from polyreme.lowering.pipeline import builders, choose_schedules, compile_module, lower
 from polyreme.lowering.schedule.choose_schedules import OverrideSchedules, root_key, roots
 from polyreme.nn import functional as F
@@ -146,8 +149,7 @@ def device(monkeypatch, tmp_path):
 
 
 def test_schedules_are_timed_on_the_device_and_the_answer_is_kept(device, monkeypatch):
-    monkeypatch.setattr(tune, "GPU_CANDIDATES", 2)
-    monkeypatch.setattr(tune, "GPU_ROUNDS", 1)
+    monkeypatch.setattr(tune, "TIMING", replace(TIMING, gpu_candidates=2, gpu_rounds=1))
     times = []
     time_on = tune._time_on
 
@@ -165,8 +167,7 @@ def test_schedules_are_timed_on_the_device_and_the_answer_is_kept(device, monkey
 
 
 def test_a_product_of_turned_operands_is_timed_with_its_copies(device, monkeypatch):
-    monkeypatch.setattr(tune, "GPU_CANDIDATES", 2)
-    monkeypatch.setattr(tune, "GPU_ROUNDS", 1)
+    monkeypatch.setattr(tune, "TIMING", replace(TIMING, gpu_candidates=2, gpu_rounds=1))
     text = """func @main(%x: tensor<1x64x16x12xbf16>, %w: tensor<64x64x3x3xbf16>) -> tensor<1x64x16x12xbf16> {
       %z = nn.conv %x, %w {padding = [1, 1, 1, 1]}  return %z }"""
     module = lower(parse_module(text), SM80, to="tensor")
