@@ -305,6 +305,75 @@ def an_array_outside_has_zeros_of_another_sign_and_another_order(p: Run) -> None
 
 
 @program(whole=False)
+def numpy_computes_of_lists_outside(p: Run) -> None:
+    here = types.SimpleNamespace(flat=[1.0, 2.0], nested=[[1.0, 2.0], (3.0, [4.0, 5.0])], arrays={"a": [array(0, 2)]}, places=[0, 1])
+    ways = [
+        lambda x: x * float(np.mean(here.flat)), lambda x: x + np.array(here.nested[1][1]).astype("float32"),
+        lambda x: x * float(np.array([here.flat, here.nested[1][1]]).sum()), lambda x: x + np.stack(here.arrays["a"])[0],
+        lambda x: x + np.arange(3.0)[here.places], lambda x: x + np.arange(2.0) * here.flat, lambda x: x * np.arange(2.0).dot(here.flat),
+        lambda x: x + np.arange(2.0).take(here.places), lambda x: paddle.to_tensor(here.flat) * x,
+        lambda x: set_of(np.zeros(2), here.flat) + x, lambda x: set_of(x * 1, here.flat), lambda x: put(np.zeros(2), here.flat) + x,
+    ]  # fmt: skip
+
+    def set_of(held: Any, values: Any) -> Any:
+        held[:] = values
+        return held
+
+    def put(held: Any, values: Any) -> Any:
+        held.put([0, 1], values)
+        return held
+
+    for way in ways:
+        function = p.static(way)
+        for number in range(3):
+            p.call(function, p.t(2))
+            here.flat[0] = here.nested[1][1][1] = number + 7.0
+            here.arrays["a"][0] = array(number, 2)
+            here.places[1] = number
+
+
+@program(whole=False)
+def numpy_asks_objects(p: Run) -> None:
+    class Holder:
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return self.values
+
+    held = Holder(np.array([0, 1]))
+    ways = [
+        lambda x: x + np.asarray(held).astype("float32"), lambda x: x * float(np.mean(held)),
+        lambda x: x * float(np.array([held, held]).sum()), lambda x: x + np.arange(3.0)[held],
+        lambda x: x + np.arange(2.0) * held, lambda x: x + held * np.arange(2.0),
+        lambda x: x + np.pad(np.zeros(1), (0, 1), fill),
+    ]  # fmt: skip
+
+    def fill(row: Any, *_: Any) -> None:
+        row[:] = held.values
+
+    for way in ways:
+        function = p.static(way)
+        for number in range(3):
+            p.call(function, p.t(2))
+            held.values[0] = number
+
+
+@program()
+def made_arrays_keep_their_order(p: Run) -> None:
+    table = array(0, 2, 3)
+
+    @p.static
+    def function(a: Any, x: Any) -> Any:
+        made = table.T.astype("float64")
+        return x + 1, made, made + a
+
+    for number in range(3):
+        made = p.call(function, array(number, 3, 2), p.t(3))
+        p.note([(part.flags.c_contiguous, part.flags.f_contiguous) for part in made[1:]])
+
+
+@program(whole=False)
 def an_array_outside_is_written(p: Run) -> None:
     table = array(0, 4, 3)
 

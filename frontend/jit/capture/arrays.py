@@ -8,6 +8,7 @@ dtype are guarded where they matter, and so is what its elements decide. Whoever
 
 from __future__ import annotations
 
+import collections
 import inspect
 import operator as python
 from collections.abc import Callable, Sequence
@@ -23,15 +24,16 @@ from polyreme.from_data import array_of
 from polyreme.ir.dims import Dim, Expr, UnknownSize, product
 from polyreme.ir.types import ScalarType
 from polyreme.jit.capture import changing
-from polyreme.jit.capture.kinds import ARRAY_FUNCTIONS, ARRAY_METHODS, CONSTANTS, LISTS, PURE, flat
+from polyreme.jit.capture.kinds import ARRAY_FUNCTIONS, ARRAY_METHODS, CONSTANTS, PURE, flat
 from polyreme.jit.capture.sources import FunctionOf, Item, Source
 from polyreme.jit.capture.watched import Changing, ChangingArray, ChangingNumber, NotWhole, Watched
 from polyreme.math.operators import as_factor, python_number
+from polyreme.sizes import Size
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "ArrayMethod", "as_tensor", "attribute", "call_function", "call_method", "computed", "item", "key_of", "length", "meets", "operator",
-    "rows", "shape_of",
+    "ArrayMethod", "as_tensor", "attribute", "call_function", "call_method", "check_known", "computed", "item", "key_of", "length", "meets",
+    "of_known", "operator", "rows", "shape_of",
 ]  # fmt: skip
 
 MOST_ROWS = 256  # of an array that Python goes through
@@ -213,7 +215,7 @@ def call_method(state: Watched, method: ArrayMethod, args: tuple[Any, ...], kwar
         raise NotWhole(f"'numpy.ndarray.{method.name}' writes to an array")
     if type(method.array) is ChangingArray or meets([args, kwargs]) or _has_numbers([args, kwargs]):
         return computed(state, _method, method.array, method.name, *args, **kwargs)
-    return _of_known(state, _method, (method.array, method.name, *args), kwargs)
+    return of_known(state, _method, (method.array, method.name, *args), kwargs)
 
 
 def _method(array: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -234,7 +236,7 @@ def call_function(state: Watched, function: Any, args: tuple[Any, ...], kwargs: 
         raise NotWhole(f"'{said}' of a tensor")
     if meets([args, kwargs]) or _has_numbers([args, kwargs]):
         return computed(state, function, *args, **kwargs)
-    return _of_known(state, function, args, kwargs)
+    return of_known(state, function, args, kwargs)
 
 
 def _writes(function: Any, is_ufunc: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -260,13 +262,31 @@ def _has_numbers(values: Any) -> bool:
     return any(type(value) is ChangingNumber or isinstance(value, dict) and _has_numbers(value) for value in flat(values))
 
 
-def _of_known(state: Watched, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def of_known(state: Watched, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy gives of arrays with the same elements at each call. It may see those of one outside."""
-    for value in flat([args, list(kwargs.values())]):
-        if type(value) in LISTS:
-            state.expand(value)
+    for value in (*args, *kwargs.values()):
+        check_known(state, value)
     value = function(*args, **kwargs)
     return seen(state, value, function, args, kwargs)
+
+
+def check_known(state: Watched, value: Any) -> None:
+    """NumPy asks objects of other classes for what it needs, by methods and functions of theirs that nobody watches."""
+    kind = type(value)
+    if kind in (list, tuple, dict, set, collections.deque, collections.OrderedDict, Size):
+        state.expand(value)
+        for part in value.values() if isinstance(value, dict) else value:
+            check_known(state, part)
+    elif isinstance(value, slice):
+        for part in (value.start, value.stop, value.step):
+            check_known(state, part)
+    elif not (
+        kind in CONSTANTS
+        or isinstance(value, (np.generic, np.dtype, Expr))
+        or isinstance(value, np.ndarray) and not value.dtype.hasobject
+        or isinstance(value, type) and (issubclass(value, np.generic) or value in (bool, int, float, complex, str, bytes, object))
+    ):
+        raise NotWhole(f"NumPy is given a {kind.__name__}")
 
 
 def seen(state: Watched, value: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -655,6 +655,8 @@ class Watch(Steps):
         if isinstance(held, np.ndarray):
             if self.state.is_outside(held):
                 raise NotWhole(f"'numpy.ndarray.{name}' is called")
+            for value in (*args, *kwargs.values()):
+                arrays.check_known(self.state, value)
             return function(*args, **kwargs)
         for family in (dict, list, set, collections.deque):
             if isinstance(held, family):

@@ -976,7 +976,7 @@ class _Recipes:
                 raise NotWhole("a dict whose keys are no numbers or texts outlives the call")
             return Build(key, lambda parts: kind(zip(keys, parts, strict=True)), tuple(map(self.recipe, value.values())))
         if kind is np.ndarray and value.base is None and not value.dtype.hasobject:
-            return Build(key, lambda _: value.copy(), ())
+            return Build(key, lambda _: value.copy("K"), ())
         if kind is set and all(isinstance(v, _PLAIN) for v in value):
             return Build(key, lambda _: set(value), ())
         state = getattr(value, "__dict__", None)

@@ -470,7 +470,7 @@ class Reads(abc.ABC):
         if isinstance(held, (tuple, str, bytes, range, Size)):
             return held[key]
         if isinstance(held, np.ndarray):
-            return arrays.seen(state, held[key], operator.getitem, (held, key), {})
+            return arrays.of_known(state, operator.getitem, (held, key), {})
         if isinstance(held, Layer) and is_ours(method := kind.__getitem__):
             state.expand_layer(held, False)
             return method(held, key)
@@ -497,6 +497,7 @@ class Reads(abc.ABC):
         key = self._known_key(key)
         if isinstance(held, Tensor):
             value = arrays.as_tensor(state, value, held.type.dtype) if type(value) is ChangingArray else state.pinned(value)
+            state.expand_deep(value)
             self._key(key)
             key = arrays.key_of(state, key)
             if self.stands_for_number(value):
@@ -525,6 +526,8 @@ class Reads(abc.ABC):
             return
         if isinstance(held, np.ndarray) and not state.is_outside(held) and not isinstance(value, (Tensor, Changing)):
             state.may_change(held)
+            for given in (key, value):
+                arrays.check_known(state, given)
             held[key] = value
             return
         if type(held) is ChangingArray:
@@ -710,8 +713,9 @@ class Reads(abc.ABC):
                 return numbers.meeting(self.state, name, *operands)
             if name in ("neg", "pos"):
                 return numbers.changed_sign(self.state, name, first)
-        made = getattr(operator, name)(*operands)
-        return arrays.seen(self.state, made, getattr(operator, name), operands, {}) if isinstance(made, np.ndarray) else made
+        if any(isinstance(value, np.ndarray) for value in operands) and not any(isinstance(value, Tensor) for value in operands):
+            return arrays.of_known(self.state, getattr(operator, name), operands, {})
+        return getattr(operator, name)(*operands)
 
     def stands_for_number(self, value: Any) -> bool:
         """Whether a value is a tensor in whose place Python has a number."""
