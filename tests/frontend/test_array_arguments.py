@@ -333,6 +333,27 @@ def numpy_computes_of_lists_outside(p: Run) -> None:
 
 
 @program(whole=False)
+def lists_outside_are_spread(p: Run) -> None:
+    here = types.SimpleNamespace(pairs=[[1.0, 2.0], [3.0, 4.0]], options={"factor": [2.0]})
+
+    def scaled(x: Any, factor: Any) -> Any:
+        return x * factor[0]
+
+    @p.static
+    def function(x: Any) -> Any:
+        for i, (first, second) in enumerate(here.pairs):
+            x = x + first * i - second
+        for first, second in here.pairs:
+            x = x + first * second
+        return x, [x * a for a, _ in here.pairs], scaled(x, **here.options), dict(**here.options)["factor"][0]
+
+    for number in range(3):
+        p.call(function, p.t(2))
+        here.pairs[1][0] = here.options["factor"][0] = number + 5.0
+        here.pairs[0][1] = number + 6.0
+
+
+@program(whole=False)
 def numpy_asks_objects(p: Run) -> None:
     class Holder:
         def __init__(self, values: Any) -> None:

@@ -397,10 +397,10 @@ class _Rewriter(ast.NodeTransformer):
         return self._function(node)
 
     def _comprehension(self, node: Any) -> ast.AST:
-        first = self._iterated(node.generators[0].iter)
+        first = self._iterated(node.generators[0].iter, node.generators[0].target)
         self.scopes.append(_Scope(node))
         for i, generator in enumerate(node.generators):
-            generator.iter = first if i == 0 else self._iterated(generator.iter)
+            generator.iter = first if i == 0 else self._iterated(generator.iter, generator.target)
             generator.target = self._plain_target(generator.target)
             generator.ifs = [self._tested(test) for test in generator.ifs]
             if generator.is_async:
@@ -426,8 +426,10 @@ class _Rewriter(ast.NodeTransformer):
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
-    def _iterated(self, node: ast.expr) -> ast.expr:
-        return self._watch("iterate", self.visit(node), at=node)
+    def _iterated(self, node: ast.expr, target: ast.expr) -> ast.expr:
+        """What a loop goes over, whose elements are unpacked where there are several names for them."""
+        depth = _depth(target)
+        return self._watch("rows" if depth else "iterate", self.visit(node), *[ast.Constant(depth)] * bool(depth), at=node)
 
     def _tested(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
@@ -467,7 +469,10 @@ class _Rewriter(ast.NodeTransformer):
             node.args = [self.visit(a) for a in node.args]
             return node
         call = self._watch("call", self.visit(node.func), *[self.visit(a) for a in node.args], at=node)
-        call.keywords = [ast.copy_location(ast.keyword(arg=k.arg, value=self.visit(k.value)), k) for k in node.keywords]
+        for keyword in node.keywords:
+            value = self.visit(keyword.value)
+            value = self._watch("iterate", value, at=keyword.value) if keyword.arg is None else value
+            call.keywords.append(ast.copy_location(ast.keyword(arg=keyword.arg, value=value), keyword))
         return call
 
     def visit_Starred(self, node: ast.Starred) -> ast.expr:
@@ -575,7 +580,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_For(self, node: ast.For) -> ast.stmt:
-        node.iter = self._iterated(node.iter)
+        node.iter = self._iterated(node.iter, node.target)
         node.target = self._plain_target(node.target)
         node.body, node.orelse = self._block(node.body), self._block(node.orelse)
         return node
@@ -733,3 +738,8 @@ class _Rewriter(ast.NodeTransformer):
         raise self.refuse("something is awaited", node)
 
     visit_AsyncFor = visit_AsyncWith = visit_AsyncFunctionDef
+
+
+def _depth(target: ast.expr) -> int:
+    """How deep a value is unpacked into a target: 0 for a name."""
+    return 1 + max(map(_depth, target.elts), default=0) if isinstance(target, (ast.Tuple, ast.List)) else 0

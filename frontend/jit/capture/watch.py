@@ -600,6 +600,17 @@ class Reads(abc.ABC):
             return [self.item(held, i) for i in range(len(held))] if state.is_outside(held) else held
         raise NotWhole(f"a {kind.__name__} is gone through")
 
+    def rows(self, held: Any, depth: int) -> Any:
+        """What a loop goes over that unpacks each element, `depth` deep."""
+        held = self.iterate(held)
+        return held if isinstance(held, Tensor) else (self._unpacked(row, depth) for row in held)
+
+    def _unpacked(self, row: Any, depth: int) -> Any:
+        row = self.iterate(row)
+        if depth == 1 or not isinstance(row, (list, tuple)):
+            return row
+        return [self._unpacked(part, depth - 1) if isinstance(part, (list, tuple)) else part for part in row]
+
     def not_a_view(self, held: Any) -> None:
         """The keys, values or items of a dict, as an object that was there before the call, tell of a dict that nobody guards."""
         if isinstance(held, VIEWS) and self.state.is_outside(held):
