@@ -546,6 +546,23 @@ def the_same_array_twice_and_beside_tensors(p: Run) -> None:
     p.call(function, array(2, 3), paddle.to_tensor(same))
 
 
+@program(whole=True)
+def masks_and_tables_that_the_function_makes(p: Run) -> None:
+    scale = [0.5]
+
+    @p.static
+    def function(x: Any) -> Any:
+        n = x.shape[0]
+        mask = np.triu(np.ones((n, n), "float32"), 1) * np.float32(-1e4) + np.full_like(np.eye(n, dtype="float32"), scale[0])
+        return x + paddle.to_tensor(mask) + paddle.to_tensor(np.full((n, n), 2, "float32")) * paddle.to_tensor(np.identity(n, "float32"))
+
+    p.call(function, p.t(3, 3))
+    p.call(function, p.t(3, 3))
+    scale[0] = 2.0
+    p.call(function, p.t(3, 3))
+    p.call(function, p.t(4, 4))
+
+
 @program()
 def a_buffer_is_filled_anew_before_gradients_are_asked_for(p: Run) -> None:
     weight = p.g(3)

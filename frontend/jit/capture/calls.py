@@ -28,6 +28,7 @@ from polyreme.ir.types import i64
 from polyreme.jit.capture import arrays, changing, numbers
 from polyreme.jit.capture.branches import TensorRange
 from polyreme.jit.capture.kinds import (
+    ARRAY_FUNCTIONS,
     CONSTANTS,
     FLOW,
     FUNCTIONS,
@@ -89,6 +90,8 @@ class Watch(Steps):
                 return function(*args, **kwargs)
             if is_ours(function):
                 return self._call_ours(function, args, kwargs)
+            if f"{module_name(function)}.{function.__name__}" in ARRAY_FUNCTIONS:  # some of NumPy's are Python, such as `ones` and `eye`
+                return arrays.call_function(state, function, args, kwargs)
             return self._call_twin(function, args, kwargs)
         if kind is types.MethodType:
             return self._call_method(function, args, kwargs)
