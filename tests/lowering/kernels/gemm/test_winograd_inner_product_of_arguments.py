@@ -228,7 +228,7 @@ def test_neighbouring_panels_are_filled_together_as_long_as_they_are_small() -> 
         to_kernels(module(case, [*case.arrays()[0], *case.arrays()[1]]), WORTH, look)
         return found[0]
 
-    assert together(Case(64, 500, 512)) == winograd_inner_product_packing.MOST_TOGETHER
+    assert together(Case(64, 500, 512)) == winograd_inner_product_packing.COSTS.most_together
     assert together(Case(64, 768, 512)) == 2
     assert together(Case(64, 3072, 512)) == 1
     assert together(Case(64, 500, 20)) == 2, "as many as there are"
