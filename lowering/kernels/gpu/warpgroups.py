@@ -14,7 +14,7 @@ Blocks go down a few tiles of rows before they go on to the next columns, so tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel.warpgroups import MOST_AXES
@@ -93,11 +93,10 @@ def _boxed(p: GpuProduct, value: Value, letters: str, along: Sequence[str]) -> B
     access = trace(value, letters)
     if access.source not in p.request.func.args or element_type(access.source.type) != element_type(p.contract.result.type):
         return None
-    stride = lambda letter: access.stride(letter)
-    axes = [_one_axis(p, part, stride) for part in (along, p.contracted)]
-    if None in axes:
+    across, down = (_one_axis(p, part, access.stride) for part in (along, p.contracted))
+    if across is None or down is None:
         return None
-    (lines, apart), (depth, step) = axes  # type: ignore[misc]
+    (lines, apart), (depth, step) = across, down
     is_across = step != 1
     if is_across and apart != 1:
         return None
@@ -106,7 +105,7 @@ def _boxed(p: GpuProduct, value: Value, letters: str, along: Sequence[str]) -> B
         apart = ceildiv(depth, WHOLE_PIECE) * WHOLE_PIECE
     if step is None:
         step = ceildiv(lines, WHOLE_PIECE) * WHOLE_PIECE
-    batch = {c: (p.sizes[c], stride(c)) for c in reversed(p.batch) if p.sizes[c] != 1 and stride(c) != 0}
+    batch = {c: (p.sizes[c], access.stride(c)) for c in reversed(p.batch) if p.sizes[c] != 1 and access.stride(c) != 0}
     outer = [step if is_across else apart, *(s for _, s in batch.values())]
     if 2 + len(batch) > MOST_AXES or any(mod(x, WHOLE_PIECE) != 0 for x in (access.base, *outer)):
         return None
@@ -115,10 +114,10 @@ def _boxed(p: GpuProduct, value: Value, letters: str, along: Sequence[str]) -> B
     return Boxed(access.source, access.base, (lines, apart), (depth, step), batch, is_across)
 
 
-def _one_axis(p: GpuProduct, letters: Sequence[str], stride: object) -> tuple[Dim, Dim | None] | None:
+def _one_axis(p: GpuProduct, letters: Sequence[str], stride: Callable[[str], Dim]) -> tuple[Dim, Dim | None] | None:
     """The letters as one axis: its size, and elements between neighbours (None where it has one element); None where they are not one."""
     sized = [c for c in letters if p.sizes[c] != 1]
-    strides = [stride(c) for c in sized]  # type: ignore[operator]
+    strides = [stride(c) for c in sized]
     for i in range(len(sized) - 1):
         if strides[i] != p.sizes[sized[i + 1]] * strides[i + 1]:
             return None
